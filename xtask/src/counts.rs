@@ -2,10 +2,10 @@
 //! compares them with recorded limits.
 //!
 //! Runs the example of each [`Subject`] under callgrind. The counts differ by only a few percent
-//! between machines. The limits are in a file `counts.txt` of each crate, in lines `PRESET KIND
-//! INSTRUCTIONS ALLOCATIONS CALLS`. The three numbers are for one operation; calls are system
-//! calls that read or write. It is an error if a count exceeds its limit by more than
-//! [`TOLERANCE`].
+//! between machines. Each crate has its limits in a file `counts.txt`, in lines of the form
+//! `PRESET KIND INSTRUCTIONS ALLOCATIONS CALLS`. The three numbers are for one operation. `CALLS`
+//! is the number of system calls that read or write. It is an error if a count exceeds its limit
+//! by more than [`TOLERANCE`].
 use anyhow::{Context, Result, bail};
 use std::{
     collections::BTreeSet,
@@ -36,7 +36,7 @@ const SUBJECTS: [Subject; 3] = [
     },
 ];
 
-/// Accepted factor above a limit, because compilers and C libraries differ.
+/// Accepted factor between a count and its limit, because compilers and C libraries differ.
 const TOLERANCE: f64 = 1.05;
 /// Accepted difference per operation in instructions, allocations and calls. 0.02 is 400
 /// allocations or calls in 20,000 operations.
@@ -45,7 +45,7 @@ const HEAD: &str =
     "# What one operation costs at most, see xtask/src/counts.rs: preset kind instructions allocations calls\n";
 const COLUMNS: [&str; 3] = ["instructions", "allocations", "calls"];
 
-/// The cost of one operation of a kind with a preset.
+/// A line of `counts.txt`: the cost of one operation of a kind, measured with a preset.
 struct Line {
     preset: String,
     kind: String,

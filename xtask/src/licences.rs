@@ -1,6 +1,7 @@
 //! `cargo xtask licences`: checks all dependencies, their licences and their sources against
-//! `deny.toml`. The file has the syntax of `cargo deny`, but this check does not need that tool.
-//! The list of dependencies is docs/licences.md, and the check fails if that page is not current.
+//! `deny.toml`. The file has the syntax of `cargo deny`, but this check does not need that
+//! program. The check also fails if the list of dependencies in docs/licences.md is not up to
+//! date.
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::{
@@ -13,8 +14,8 @@ use std::{
 
 const PAGE: &str = "docs/licences.md";
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
-/// Workspace packages whose dependencies form a group, and the title of the group on the page. A
-/// dependency belongs to the first group that matches.
+/// Groups of dependencies on the page: the workspace packages whose dependencies form the group,
+/// and its title. A dependency belongs to the first group that matches.
 const USERS: &[(&str, &str)] =
     &[("terrace", "the library"), ("terrace-cli", "the command"), ("", "tests, tools, bindings")];
 

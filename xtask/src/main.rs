@@ -1,5 +1,5 @@
 //! Checks of the repository: `cargo xtask tidy`, `mutants`, `counts`, `licences`. They are written
-//! in Rust, so they need no tool but cargo.
+//! in Rust, so they need no program except cargo.
 #![forbid(unsafe_code)]
 
 mod counts;

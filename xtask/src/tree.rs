@@ -1,5 +1,5 @@
-//! The list of the repository's files. It comes from the directory tree and not from git, so it
-//! also works in an unpacked tarball.
+//! The list of the repository's files. It is read from the directory tree and not from git, so
+//! that it also works in an unpacked tarball.
 use anyhow::{Context, Result};
 use std::{
     fs,

@@ -56,7 +56,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Bytes<'a> {
     }
 }
 
-/// Returns a copy of the object's bytes, which may outlive the object.
+/// Returns a copy of the object's bytes. The copy may outlive the object.
 fn copied(object: &Bound<'_, PyAny>) -> PyResult<PyBackedBytes> {
     if let Ok(bytes) = object.cast::<PyBytes>() {
         return Ok(bytes.clone().into());
@@ -71,7 +71,7 @@ fn copied(object: &Bound<'_, PyAny>) -> PyResult<PyBackedBytes> {
     Err(PyTypeError::new_err(format!("must be bytes, bytearray or memoryview, not {kind}")))
 }
 
-/// Keys from any iterable.
+/// Keys that the caller passed as any Python iterable.
 pub struct Keys(pub Vec<PyBackedBytes>);
 
 impl<'py> FromPyObject<'_, 'py> for Keys {

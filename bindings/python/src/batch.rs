@@ -1,16 +1,18 @@
 //! Write batches.
-use crate::{arguments::Bytes, db::Db};
+use crate::{arguments::Bytes, db::Db, error};
 use pyo3::{prelude::*, types::PyBytes};
 use terrace::Op;
 
-/// The operation's name, its key, and the value or the end of a key range.
+/// An operation of a batch as a Python tuple: its name, its key, and its value or the end of its
+/// key range.
 type Operation<'py> = (&'static str, Bound<'py, PyBytes>, Option<Bound<'py, PyBytes>>);
 
 /// Puts and deletes that are applied atomically.
 #[pyclass(module = "terracedb")]
 pub struct WriteBatch {
     pub operations: terrace::WriteBatch,
-    /// The store to which the end of a `with` block writes the batch, and whether with a sync.
+    /// The store to which the end of a `with` block writes the batch, and whether this write is
+    /// synced.
     target: Option<(Py<Db>, bool)>,
 }
 
@@ -46,12 +48,16 @@ impl WriteBatch {
     }
 
     /// Returns each operation as its name, its key, and the value or the end of a key range.
-    fn operations<'py>(&self, py: Python<'py>) -> Vec<Operation<'py>> {
+    fn operations<'py>(&self, py: Python<'py>) -> PyResult<Vec<Operation<'py>>> {
         let bytes = |bytes: &[u8]| PyBytes::new(py, bytes);
         let operation = |op| match op {
-            Op::Put(key, value) => ("put", bytes(key), Some(bytes(value))),
-            Op::Delete(key) => ("delete", bytes(key), None),
-            Op::DeleteRange(start, stop) => ("delete_range", bytes(start), Some(bytes(stop))),
+            Op::Put(key, value) => Ok(("put", bytes(key), Some(bytes(value)))),
+            Op::Delete(key) => Ok(("delete", bytes(key), None)),
+            Op::DeleteRange(start, stop) => Ok(("delete_range", bytes(start), Some(bytes(stop)))),
+            Op::FamilyPut(..) | Op::FamilyDelete(..) | Op::FamilyDeleteRange(..) => {
+                let text = "the batch has writes to column families, which this package does not support yet";
+                Err(error::raised(py, &terrace::Error::Unsupported(text.into())))
+            }
         };
         self.operations.ops().map(operation).collect()
     }

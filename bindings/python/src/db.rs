@@ -1,4 +1,4 @@
-//! An open store.
+//! The Python class `Db`: an open store.
 use crate::{
     arguments::{Bytes, Keys, Path},
     batch::WriteBatch,
@@ -24,15 +24,15 @@ use terrace::{Result, WriteOptions};
 /// A mapping from bytes to bytes on storage, in key order.
 #[pyclass(module = "terracedb", frozen)]
 pub struct Db {
-    /// The lock guards only the handle. An operation clones the handle and then runs without the
-    /// lock.
+    /// The handle of the store, until the store is closed. The lock guards only the handle: an
+    /// operation clones the handle and then runs without the lock.
     open: Mutex<Option<Open>>,
     place: String,
 }
 
 struct Open {
     db: terrace::Db,
-    /// Live iterators. `close` ends them.
+    /// The live iterators of the store. `close` ends them.
     walks: Vec<Weak<dyn Ends>>,
 }
 

@@ -1,9 +1,9 @@
-//! Exceptions. Each kind of error has a class, which is defined in `terracedb._errors`. The text
-//! is the engine's.
+//! Converts the engine's errors to Python exceptions. Each kind of error has an exception class in
+//! the Python module `terracedb._errors`. The text of an exception is the engine's message.
 use pyo3::{prelude::*, sync::PyOnceLock};
 use terrace::Error;
 
-/// The module with the exception classes. It is set by the first import.
+/// The Python module with the exception classes, once it was imported.
 static CLASSES: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
 
 /// Returns the exception for `error`.
@@ -20,7 +20,7 @@ fn exception(py: Python<'_>, class: &str, text: String) -> PyErr {
     let module = CLASSES.get_or_try_init(py, || py.import("terracedb._errors").map(Bound::unbind));
     match module.and_then(|module| module.bind(py).getattr(class)).and_then(|class| class.call1((text,))) {
         Ok(value) => PyErr::from_value(value),
-        Err(error) => error, // the package is incomplete
+        Err(error) => error, // the import failed, because the package is incomplete
     }
 }
 

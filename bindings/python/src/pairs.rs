@@ -1,4 +1,4 @@
-//! Iterators over keys, values or both.
+//! Python iterators over keys, values or both.
 use crate::{
     error,
     walk::{Ends, Walk},
@@ -10,10 +10,11 @@ use std::{
 };
 use terrace::{Error, Scan};
 
-/// Number of pairs that are fetched per release of the interpreter's lock. One release costs about
-/// as much time as a few pairs.
+/// Maximum number of pairs that an iterator fetches from the engine per release of the
+/// interpreter's lock. One release costs about as much time as a few pairs.
 const PAIRS_AT_ONCE: usize = 128;
-/// Maximum bytes of such a fetch, so that large values do not fill memory.
+/// Maximum number of bytes of the pairs that are fetched together, so that large values do not
+/// fill memory.
 const BYTES_AT_ONCE: usize = 64 << 10;
 
 /// The part of a pair that an iterator yields.
@@ -39,14 +40,14 @@ fn fetch(scan: &mut Scan) -> Fetched {
     Fetched { pairs, error: None }
 }
 
-/// Fetched pairs that are not yielded yet, and the error that follows them.
+/// Fetched pairs that the iterator has not yielded yet, and the error after them, if there is one.
 #[derive(Default)]
 struct Fetched {
     pairs: VecDeque<(Vec<u8>, Vec<u8>)>,
     error: Option<Error>,
 }
 
-/// An iterator in key order, or in reverse.
+/// A Python iterator over pairs in ascending or descending key order.
 #[pyclass(module = "terracedb")]
 pub struct Pairs {
     walk: Arc<Walk<Scan>>,

@@ -1,8 +1,8 @@
-//! Statistics as a dictionary.
+//! Converts the statistics of a store to a Python dictionary.
 use pyo3::{prelude::*, types::PyDict};
 use terrace::{LevelStatistics, Statistics, WorkStatistics};
 
-/// Returns statistics by the names of `terrace stats --json`.
+/// Returns the statistics `of` a store. The names are those of `terrace stats --json`.
 pub fn statistics<'py>(py: Python<'py>, of: &Statistics) -> PyResult<Bound<'py, PyDict>> {
     let all = PyDict::new(py);
     all.set_item("durability", of.durability)?;

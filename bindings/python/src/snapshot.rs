@@ -1,4 +1,4 @@
-//! Snapshots.
+//! The Python class `Snapshot`.
 use crate::{
     arguments::Bytes,
     db::Db,

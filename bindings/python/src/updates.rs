@@ -1,4 +1,4 @@
-//! Iterators over the write history.
+//! Python iterators over the write history.
 use crate::{batch::WriteBatch, error, walk::Walk};
 use pyo3::prelude::*;
 use std::sync::Arc;

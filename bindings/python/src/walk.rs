@@ -9,7 +9,8 @@ use terrace::{Error, Result};
 /// A reader that the store can end.
 pub struct Walk<T> {
     reader: Mutex<Option<T>>,
-    /// Set before the reader is removed. It can be read without waiting for a running read.
+    /// Whether the reader was ended. It is set before the reader is dropped, and it can be read
+    /// without waiting for a running read.
     ended: AtomicBool,
 }
 

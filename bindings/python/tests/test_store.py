@@ -277,7 +277,7 @@ def test_a_damaged_store_is_repaired(path, tmp_path):
     assert table.read_bytes() == damaged
     with terracedb.open(tmp_path / "fresh") as db:
         saved = list(db.items())
-    # The lost pairs are those of one block of 4 KiB.
+    # Only the pairs of one damaged block of 4 KiB are lost.
     assert 700 < len(saved) == count < 1000 and set(saved) < set(pairs)
     with pytest.raises(terracedb.InvalidError, match="not empty"):
         terracedb.repair(path, tmp_path / "fresh")
@@ -292,7 +292,7 @@ def test_a_closed_store_releases_everything(path):
     assert list(done) == []
     db.close()
     db.close()
-    with terracedb.open(path):  # although an iterator is alive
+    with terracedb.open(path):  # the open succeeds although an iterator of the closed store is alive
         pass
     acts = [
         lambda: db[b"a"],
@@ -307,7 +307,7 @@ def test_a_closed_store_releases_everything(path):
         lambda: next(walk),
         lambda: next(walk),
         lambda: next(fresh),
-        lambda: next(short),  # although the pairs were fetched before
+        lambda: next(short),  # fails although its pairs were fetched before the store was closed
         lambda: next(old),
         lambda: db.batch(),
         lambda: db.write(terracedb.WriteBatch()),

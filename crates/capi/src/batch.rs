@@ -43,7 +43,7 @@ extern "C" fn leveldb_writebatch_clear(batch: &mut Batch) {
 }
 
 /// # Safety
-/// Key and value have the given lengths.
+/// `key` and `val` refer to `klen` and `vlen` readable bytes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_writebatch_put(
     batch: &mut Batch,
@@ -58,7 +58,7 @@ unsafe extern "C" fn leveldb_writebatch_put(
 }
 
 /// # Safety
-/// The key has the given length.
+/// `key` refers to `klen` readable bytes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_writebatch_delete(batch: &mut Batch, key: *const u8, klen: usize) {
     // SAFETY: guaranteed by the caller.
@@ -78,7 +78,7 @@ unsafe extern "C" fn leveldb_writebatch_iterate(batch: &Batch, state: *mut c_voi
             match op {
                 Op::Put(key, value) => put(state, key.as_ptr(), key.len(), value.as_ptr(), value.len()),
                 Op::Delete(key) => deleted(state, key.as_ptr(), key.len()),
-                Op::DeleteRange(..) => {} // cannot be added through this interface
+                _ => {} // the interface adds no range deletes and no column families
             }
         }
     }

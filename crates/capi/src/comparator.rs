@@ -12,8 +12,8 @@ pub struct Comparator {
     destructor: unsafe extern "C" fn(*mut c_void),
 }
 
-/// The part of a comparator that an open store keeps. As in LevelDB, the store must not use it
-/// after the handle is destroyed.
+/// The part of a comparator that an open store uses. As in LevelDB, the store must be closed
+/// before the C program destroys the comparator.
 pub struct Order {
     state: *mut c_void,
     compare: Compare,

@@ -53,7 +53,7 @@ extern "C" fn leveldb_close(db: Box<Db>) {
 }
 
 /// # Safety
-/// Key and value have the given lengths.
+/// `key` and `val` refer to `keylen` and `vallen` readable bytes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_put(
     db: &Db,
@@ -188,7 +188,8 @@ unsafe extern "C" fn leveldb_property_value(db: &Db, propname: *const u8) -> *mu
     value.map_or(ptr::null_mut(), memory::copy_text)
 }
 
-/// If an error occurs, sets all sizes to 0, because the C function cannot return an error.
+/// Estimates the bytes of each key range. If an error occurs, sets all sizes to 0, because the C
+/// function cannot return an error.
 ///
 /// # Safety
 /// All arrays have `num_ranges` elements, and the keys have the given lengths.
@@ -217,7 +218,7 @@ unsafe extern "C" fn leveldb_approximate_sizes(
 }
 
 /// # Safety
-/// A key that is not `NULL` has the given length.
+/// Each of the two keys is `NULL` or refers to the given number of readable bytes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_compact_range(
     db: &Db,

@@ -11,12 +11,13 @@ type MayMatch = unsafe extern "C" fn(*mut c_void, *const u8, usize, *const u8, u
 /// `leveldb_filterpolicy_t`.
 pub struct Filter {
     pub policy: Arc<dyn FilterPolicy>,
-    /// Destructor and state of a policy defined in C.
+    /// The destructor and the state of a policy that is defined by C functions; `None` for the
+    /// Bloom filter.
     destructor: Option<(unsafe extern "C" fn(*mut c_void), *mut c_void)>,
 }
 
-/// The part of a filter policy that an open store keeps. As in LevelDB, the store must not use it
-/// after the handle is destroyed.
+/// The part of a filter policy that an open store uses. As in LevelDB, the store must be closed
+/// before the C program destroys the filter policy.
 struct Foreign {
     state: *mut c_void,
     create: Create,

@@ -6,7 +6,7 @@ use terrace::{Cursor, Error, Result};
 /// `leveldb_iterator_t`.
 pub struct Iterator {
     cursor: Cursor,
-    /// The error of the last move. The cursor is then invalid.
+    /// The error of the last move, if the move failed. The cursor is invalid after a failed move.
     error: Option<Error>,
 }
 
@@ -42,7 +42,7 @@ extern "C" fn leveldb_iter_seek_to_last(iterator: &mut Iterator) {
 }
 
 /// # Safety
-/// The key has the given length.
+/// `k` refers to `klen` readable bytes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_iter_seek(iterator: &mut Iterator, k: *const u8, klen: usize) {
     // SAFETY: guaranteed by the caller.

@@ -1,19 +1,18 @@
 //! LevelDB's C interface on Terrace: a program written for `leveldb/c.h` compiles, links and runs.
 //!
-//! The interface is `include/leveldb/c.h`. That header also lists the differences from LevelDB.
-//! `include/terrace/c.h` adds presets and options by name, durability, stores in memory, a logger,
-//! and what LevelDB's C++ interface in `bindings/cpp` needs. The functions of each kind of handle
-//! are in one module.
+//! The header `include/leveldb/c.h` declares the interface and lists the differences from LevelDB.
+//! The header `include/terrace/c.h` adds presets and options by name, durability, stores in memory,
+//! a logger, and functions that LevelDB's C++ interface in `bindings/cpp` needs. Each module of this
+//! crate has the functions of one kind of handle.
 //!
-//! # Safety
-//! contract of the C side
+//! # Safety contract of the C side
 //!
-//! The headers require the following from C programs. No function can check it, and `unsafe` code
-//! relies on it:
-//! - A handle is from the function that creates its kind, and has not been destroyed. One thread at
-//!   a time uses a handle, unless it is a database. Therefore the functions declare handles as
-//!   references and boxes, which are plain pointers in C. A pointer that may be `NULL` is an
-//!   `Option`.
+//! The headers require the following from C programs. The functions cannot check these
+//! requirements, and their `unsafe` code relies on them:
+//! - A handle is from the function that creates its kind, and has not been destroyed. Only one
+//!   thread at a time uses a handle, except a `leveldb_t`, which several threads may use. Therefore
+//!   the functions declare handles as references and boxes, which are plain pointers in C. A
+//!   pointer that may be `NULL` is an `Option`.
 //! - A pointer with a length refers to that many readable bytes, which do not change during the
 //!   call.
 //! - A name is zero-terminated.

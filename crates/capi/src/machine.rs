@@ -8,7 +8,7 @@ pub struct Cache {
     pub bytes: u64,
 }
 
-/// Largest size that an open accepts.
+/// Largest cache size in bytes that an open accepts.
 const CACHE_BYTES_MAX: u64 = 1 << 40;
 
 #[unsafe(no_mangle)]

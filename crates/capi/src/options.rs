@@ -16,7 +16,8 @@ use libc::{c_int, c_void};
 use std::sync::Arc;
 use terrace::{Codec, Error, FilterPolicy, Result, Snapshot};
 
-/// Number of open files that are not SSTables but that LevelDB's limit includes.
+/// LevelDB's limit of open files includes this number of files that are not SSTables. Terrace's
+/// limit counts only SSTables.
 const OTHER_FILES: c_int = 10;
 
 /// `leveldb_options_t`.
@@ -56,8 +57,8 @@ impl Options {
     }
 }
 
-/// Returns the default preset. As in LevelDB, an open creates no store unless the caller requests
-/// it.
+/// Returns the options of the default preset. As in LevelDB, an open with these options does not
+/// create a missing store.
 fn defaults() -> terrace::Options {
     let mut options = terrace::Options::default();
     options.create_if_missing = false;

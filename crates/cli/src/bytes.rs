@@ -1,4 +1,5 @@
-//! The forms of keys and values as text in arguments, lines and output.
+//! Converts keys and values to and from text, for arguments, lines and output. There are three
+//! forms:
 //!
 //! ```text
 //! raw      the bytes themselves
@@ -93,7 +94,7 @@ fn decode_hex(text: &[u8]) -> Result<Vec<u8>> {
         *byte = high << 4 | low;
     }
     if all == NO_DIGIT {
-        text.iter().try_for_each(|&text| digit(text).map(drop))?; // reports the invalid digit
+        text.iter().try_for_each(|&text| digit(text).map(drop))?; // returns an error that names the invalid digit
     }
     Ok(bytes)
 }

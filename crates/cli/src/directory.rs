@@ -49,7 +49,8 @@ pub fn look(path: &Path) -> Result<Holds> {
     Ok(names.iter().find(|name| !ours(name)).map_or(Holds::Nothing, |name| Holds::Others(name.clone())))
 }
 
-/// Returns whether this is a level folder, which contains only directory tables.
+/// Returns whether the directory entry `name` is a level folder of a store, such as `L0`. A level
+/// folder contains only directory tables (tables that are stored as directories).
 fn is_level(path: &Path, name: &str) -> bool {
     let is_table = |entry: io::Result<fs::DirEntry>| {
         let named = |entry: fs::DirEntry| FileName::parse(&format!("{}.ldb", entry.file_name().display()));
@@ -63,7 +64,7 @@ fn is_level(path: &Path, name: &str) -> bool {
 /// Fails if the directory belongs to another program. The error suggests a remedy.
 pub fn refuse_foreign(path: &Path) -> Result<()> {
     if is_device(path) {
-        return Ok(()); // an unprepared device holds no store; opening reports that
+        return Ok(()); // if the device has no store, the open reports this
     }
     match look(path)? {
         Holds::RocksDbStore => bail!(

@@ -1,5 +1,6 @@
-//! Keys and values in JSON. UTF-8 is a string, other bytes are an object `{"base64": "…"}` (RFC
-//! 4648, padded). A string always stands for its own bytes, so the two forms cannot be confused.
+//! Converts keys and values to and from JSON. UTF-8 text is a JSON string. Other bytes are an
+//! object `{"base64": "…"}` (RFC 4648, padded). A reader distinguishes the two forms by the JSON
+//! type.
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 

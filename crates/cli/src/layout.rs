@@ -1,4 +1,5 @@
-//! The layout of a store as text and as JSON.
+//! Converts the layout of a store (its storage, table format and place of values) to text and to
+//! JSON.
 use serde_json::{Value, json};
 use std::path::Path;
 use terrace::Layout;

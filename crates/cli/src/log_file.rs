@@ -17,8 +17,8 @@ pub struct LogFile {
     pub ours: bool,
 }
 
-/// Returns the original name of a file that an open set aside, whose name may end in `-2`, `-3`,
-/// ….
+/// Returns the original name of a file that an open set aside under `lost/`. An open adds `-2`,
+/// `-3` and so on to the name if the name is already used there.
 fn original(name: &str) -> Option<FileName> {
     FileName::parse(name).or_else(|| FileName::parse(name.rsplit_once('-')?.0))
 }

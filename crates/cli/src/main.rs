@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let mut out = BufWriter::with_capacity(64 << 10, io::stdout().lock());
     let done = cli.command.run(&mut out);
-    // Flush in any case: output printed before a failure is still a result.
+    // Flush stdout even after a failure, because the output before the failure is valid.
     let done = done.and(out.flush().map_err(Into::into));
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -54,7 +54,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Formats an error with its causes. Skips a cause whose text is already at the end of the line.
+/// Formats an error with its causes on one line. Skips a cause if the line already ends with its
+/// text.
 fn message(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |line, cause| match line.as_str() {
         "" => cause,

@@ -14,8 +14,8 @@ pub fn bar(verb: &str, bytes: Option<u64>) -> ProgressBar {
     bar.with_style(ProgressStyle::with_template(&format!("{verb} {template}")).expect("the template is valid"))
 }
 
-/// The progress of a pass over all keys of a store. It is measured in bytes of the store's
-/// SSTables.
+/// The progress bar of a pass over all keys of a store. It shows the estimated number of SSTable
+/// bytes before the present key.
 pub struct Pass<'a> {
     db: &'a Db,
     bar: ProgressBar,

@@ -17,18 +17,18 @@ pub struct SortedTable {
     file: File,
     /// Offset of the SSTable in its file.
     begin: u64,
-    /// Size in bytes.
+    /// Size of the SSTable in bytes.
     pub bytes: u64,
     /// Handles of the index and metaindex blocks.
     pub footer: Footer,
 }
 
-/// Totals of the data blocks that are stored with one codec.
+/// Totals of the data blocks of an SSTable that are compressed with one codec.
 #[derive(Clone, Copy, Default)]
 pub struct Stored {
-    /// Number of blocks.
+    /// Number of these data blocks.
     pub blocks: u64,
-    /// Stored size in bytes, without trailers.
+    /// Total stored size of these data blocks in bytes, without their trailers.
     pub bytes: u64,
 }
 

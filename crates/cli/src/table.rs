@@ -1,4 +1,4 @@
-//! Aligned columns and human-readable sizes.
+//! Prints tables with aligned columns, and formats sizes for people.
 use anyhow::Result;
 use std::io::Write;
 

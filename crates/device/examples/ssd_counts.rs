@@ -1,8 +1,8 @@
-//! Counts the instructions, allocations and system calls that page writes to a virtual drive
-//! without data cost. `cargo xtask counts` runs it under callgrind.
+//! Counts the instructions, allocations and system calls that a page write to a virtual drive
+//! without data costs. `cargo xtask counts` runs this program under callgrind.
 //!
-//! `ssd_counts PROFILE KIND` prints pages, allocations and system calls; callgrind counts the
-//! instructions of [`measured`], garbage collection included.
+//! `ssd_counts PROFILE KIND` prints the number of pages, allocations and system calls. Callgrind
+//! counts the instructions of [`measured`], including those of garbage collection.
 #[path = "../../engine/tests/it/common/counting.rs"]
 mod counting;
 
@@ -23,7 +23,7 @@ fn scattered(write: u64, pages: u64) -> u64 {
     (x >> 33) % pages
 }
 
-/// Callgrind counts this function by name.
+/// Writes the measured pages. Callgrind counts the instructions of this function by its name.
 #[inline(never)]
 fn measured(ftl: &mut Ftl, page_of: Kind, writes: std::ops::Range<u64>) -> Result<u64> {
     let pages = ftl.pages();
@@ -50,7 +50,7 @@ fn main() -> Result<()> {
     };
     let mut ftl = Ftl::new(Profile { capacity_bytes: CAPACITY, ..profile })?;
     let pages = ftl.pages();
-    // Until every superblock was used, there is nothing to collect.
+    // Fill the drive first. Until every superblock is used, garbage collection has nothing to do.
     (0..3 * pages).try_for_each(|write| ftl.write(page_of(write, pages), Stream(0)))?;
     let before = counting::of_process();
     let writes = measured(&mut ftl, *page_of, 3 * pages..4 * pages)?;

@@ -19,13 +19,13 @@ const PAGES_MAX: usize = 4096;
 
 type Pages = BTreeMap<u64, (Stream, Box<[u8]>)>;
 
-/// A write-back cache in front of another device.
+/// A write-back cache for another device.
 pub struct Cached {
     below: Arc<dyn BlockDevice>,
     /// Waiting pages by page number. A write-back holds the lock until the pages are written, so
     /// that no later write overtakes them.
     waiting: Mutex<Pages>,
-    /// Whether a write-back failed and lost pages. Accessed while `waiting` is locked.
+    /// Whether a write-back has failed and lost pages. Accessed only while `waiting` is locked.
     lost: AtomicBool,
 }
 

@@ -1,4 +1,4 @@
-//! A drive without TRIM.
+//! A wrapper that simulates a drive without TRIM.
 use crate::{BlockDevice, Error, Result, Stream};
 use nix::errno::Errno;
 use std::{ops::Range, os::fd::BorrowedFd, sync::Arc};

@@ -4,7 +4,7 @@
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// An error of a block-device operation. After the error the contents of the affected range are
-/// unknown. Nothing outside the range changed.
+/// unknown. Nothing outside the range has changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An unaligned range.

@@ -1,5 +1,5 @@
-//! A device in a file, or a real block device. A sparse file occupies only the space of written
-//! blocks.
+//! A block device whose contents are in a regular file, and real block devices. A sparse file
+//! occupies disk space only for blocks that were written.
 use std::fs::{self, TryLockError};
 use std::io::{ErrorKind, Seek, SeekFrom};
 use std::ops::Range;
@@ -17,23 +17,24 @@ use crate::error::check_range;
 use crate::{BlockDevice, Error, Result, Stream, aligned::Aligned, flushers::Flushers, loops, node, reread, rewrite};
 
 const BLOCK: u32 = 4096;
-/// Maximum size of a folio in the page cache.
+/// Maximum size in bytes of a folio (a group of pages in the kernel's page cache).
 const FOLIO_BYTES: u64 = 2 << 20;
 
-/// A block device in a file, or a real block device, locked against other processes.
+/// A block device in a regular file, or a real block device. It is locked against other processes.
 ///
-/// In a file, a discard or a zeroing punches a hole. If the file system cannot punch holes, the
-/// range is overwritten with zeros. On a real device, a discard fails if the device does not
-/// support discards, and a discarded range may keep its contents.
+/// In a regular file, a discard or a zeroing punches a hole. If the file system cannot punch
+/// holes, the range is overwritten with zeros. On a real device, a discard fails if the device
+/// does not support discards, and a discarded range may keep its contents.
 pub struct File {
-    /// Must be dropped before the descriptor to which it belongs.
+    /// The object that [`guarded`](File::guarded) attached to the descriptor. It must be dropped
+    /// before the descriptor is closed.
     guard: Option<Box<dyn Send + Sync>>,
     file: fs::File,
     path: PathBuf,
     len: u64,
     /// Whether this is a real block device.
     is_node: bool,
-    /// `None` if opened read-only.
+    /// Runs flushes. `None` if the device was opened read-only.
     flushers: Option<Flushers>,
     /// Whether discards are ignored to keep the space allocated.
     keeps: bool,
@@ -85,7 +86,7 @@ impl File {
         let mut file = open_device(fs::OpenOptions::new().read(true).write(true), flags, path)?;
         let len = length(&mut file, path)?;
         let device = File::locked(file, path, len)?;
-        refuse_both(path, is_node)?; // an open by the other name after this call finds the lock
+        refuse_both(path, is_node)?; // a later open of the other path finds the lock
         Ok(device)
     }
 
@@ -187,8 +188,9 @@ impl File {
     }
 }
 
-/// Unlocks explicitly, because closing the descriptor does not always unlock. A child process that
-/// another thread is forking has a copy of the descriptor and keeps the lock until it calls exec.
+/// Unlocks the file explicitly, because closing the descriptor does not always unlock it. While
+/// another thread forks a child process, the child has a copy of the descriptor and keeps the lock
+/// until it calls exec.
 impl Drop for File {
     fn drop(&mut self) {
         let _ = self.file.unlock(); // closing follows and unlocks as well
@@ -221,7 +223,8 @@ impl BlockDevice for File {
         self.file.read_exact_at(into, offset).map_err(|source| failed("read", &self.path, source))
     }
 
-    /// Starts kernel read-ahead. No effect with direct I/O, which has no cache to read into.
+    /// Starts kernel read-ahead. With direct I/O this has no effect, because the page cache is not
+    /// used.
     fn expect(&self, offset: u64, len: u64) {
         let wanted = len > 0 && !self.direct; // length 0 would mean the rest of the file
         if let (true, Ok(offset), Ok(len)) = (wanted, offset.try_into(), len.try_into()) {
@@ -287,7 +290,7 @@ impl BlockDevice for File {
     }
 }
 
-/// Takes a lock. Retries for a second on a block device: after a device is closed, udev locks it
+/// Takes a lock. On a block device it retries for a second: when a device is closed, udev locks it
 /// briefly to probe its contents.
 fn patiently(
     is_node: bool,
@@ -302,8 +305,8 @@ fn patiently(
     lock()
 }
 
-/// Refuses a file that a loop device uses, and a loop device whose backing file is open as a
-/// device.
+/// Returns an error if `path` is a file that a loop device uses, or a loop device whose backing
+/// file is already open as a [`File`].
 fn refuse_both(path: &Path, is_node: bool) -> Result<()> {
     if is_node {
         let Some(Ok(below)) = loops::below(path).map(fs::File::open) else { return Ok(()) };
@@ -315,7 +318,8 @@ fn refuse_both(path: &Path, is_node: bool) -> Result<()> {
     Err(Error::Io { what, source: ErrorKind::ResourceBusy.into() })
 }
 
-/// Opens a block device or a regular file. Refuses everything else, and never blocks on a FIFO.
+/// Opens a block device or a regular file. Any other kind of file is an error. The call never
+/// blocks on a FIFO.
 fn open_device(how: &mut fs::OpenOptions, flags: i32, path: &Path) -> Result<fs::File> {
     let opened = how.custom_flags(flags | O_NONBLOCK).open(path);
     let file = opened.map_err(|source| failed("open", path, source))?;

@@ -83,9 +83,10 @@ pub trait BlockDevice: Send + Sync {
         self.flush()
     }
 
-    /// Drops cached pages of a range, so that reads return the device's contents. Pages that wait
-    /// to be written stay. After a failed flush the page cache may hold pages that the device never
-    /// received and that no later flush writes. No effect on devices without a cache.
+    /// Drops the clean cached pages of a range, so that reads return the device's contents. Dirty
+    /// pages stay in the cache. The call is needed after a failed flush: the page cache may then
+    /// have pages that the device never received and that no later flush writes. It has no effect
+    /// on devices without a cache.
     fn forget_cached(&self, offset: u64, len: u64) -> Result<()> {
         let _ = (offset, len);
         Ok(())

@@ -1,5 +1,6 @@
-//! Loop devices: finds the loop device over a file, and the file below a loop device. Two writers,
-//! one through the file and one through its loop device, would destroy the contents.
+//! Finds the loop device over a file, and the file below a loop device. The caller uses this to
+//! reject a second writer: one writer through the file and one through its loop device would
+//! destroy the contents.
 use crate::{Error, Result};
 use nix::errno::Errno;
 use std::fs;

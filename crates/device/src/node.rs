@@ -1,7 +1,7 @@
-//! Operations of block devices without a safe wrapper: discard, and the flush of a range.
+//! Operations of block devices for which no safe wrapper exists: discards, and flushes of a range.
 //!
-//! The kernel caches writes to a block device in pages, and `fdatasync` writes all of them. Only
-//! `msync` is limited to a range: it writes the pages of the range, waits for them, and flushes
+//! The kernel caches writes to a block device in pages, and `fdatasync` writes all dirty pages.
+//! Only `msync` can flush a range: it writes the pages of the range, waits for them, and flushes
 //! the drive's cache.
 #![allow(unsafe_code)]
 use nix::{
@@ -23,8 +23,8 @@ pub fn discard(node: &File, offset: u64, len: u64) -> io::Result<()> {
     Ok(unsafe { blkdiscard(node.as_raw_fd(), &[offset, len]) }.map(drop)?)
 }
 
-/// A mapping of a whole device without access rights. Its addresses only tell `msync` which range
-/// of the device to flush.
+/// A mapping of a whole device without access rights. The process never accesses the memory. It
+/// passes the addresses to `msync`, which flushes the corresponding range of the device.
 pub struct Whole {
     start: NonNull<c_void>,
     bytes: NonZeroUsize,
@@ -33,7 +33,7 @@ pub struct Whole {
 
 // SAFETY: the mapping belongs to the process, not to a thread, and allows no access.
 unsafe impl Send for Whole {}
-// SAFETY: the reason for `Send` is valid here too.
+// SAFETY: as for `Send`: the mapping belongs to the process and allows no access.
 unsafe impl Sync for Whole {}
 
 impl Whole {

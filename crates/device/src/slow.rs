@@ -22,7 +22,7 @@ pub struct Pace {
     pub bytes_per_s: Option<u64>,
 }
 
-/// Another device that serves requests one at a time, at a given pace.
+/// A wrapper of another device that serves requests one at a time, at a given pace.
 pub struct Slow {
     below: Arc<dyn BlockDevice>,
     pace: Pace,
@@ -36,8 +36,7 @@ impl Slow {
         Slow { below, pace, done: Mutex::new(Instant::now()) }
     }
 
-    /// Queues a transfer of `bytes` bytes after the earlier transfers and sleeps until it is
-    /// complete.
+    /// Schedules a transfer of `bytes` bytes after all earlier transfers, and sleeps until its end.
     fn moving<T>(&self, bytes: usize, moved: impl FnOnce() -> Result<T>) -> Result<T> {
         let Some(bytes_per_s) = self.pace.bytes_per_s else { return moved() };
         let takes = Duration::from_secs_f64(bytes as f64 / bytes_per_s.max(1) as f64);
@@ -55,7 +54,7 @@ impl Slow {
         moved
     }
 
-    /// Waits for all transfers and then for the duration of a flush.
+    /// Waits until all transfers are complete, and then for the duration of a flush.
     fn flushing<T>(&self, flushed: impl FnOnce() -> Result<T>) -> Result<T> {
         let done = *self.done.lock().unwrap_or_else(PoisonError::into_inner);
         thread::sleep(done.saturating_duration_since(Instant::now()) + self.pace.flush);

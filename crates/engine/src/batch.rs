@@ -1,7 +1,7 @@
-//! Write batches. A batch records the size of its longest key and value. The write checks these
-//! sizes against the limits of the store.
+//! Write batches. A batch records the sizes of its longest key and its longest value, and a write
+//! compares them with the limits of the store.
 use terrace_format::{
-    SeqNo,
+    FamilyId, SeqNo,
     batch::{self, Op},
     key,
 };
@@ -20,15 +20,16 @@ use terrace_format::{
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WriteBatch {
     pub(crate) batch: batch::Batch,
-    /// The sizes of the longest key and the longest value, which a write checks against the limits
-    /// of the store.
+    /// The size of the longest key in bytes. A write compares it with the limit of the store.
     pub(crate) key_bytes: u64,
     pub(crate) value_bytes: u64,
     /// Whether the batch has range tombstones.
     pub(crate) range_tombstones: bool,
-    /// The problem of the first operation that does not fit the format. A write then refuses the
-    /// whole batch.
-    pub(crate) oversized: Option<String>,
+    /// The number of the open store whose column families the batch names; see `DbInner::instance`.
+    pub(crate) store: Option<u64>,
+    /// The problem of the first operation that no store accepts. A write then refuses the whole
+    /// batch.
+    pub(crate) problem: Option<String>,
 }
 
 impl WriteBatch {
@@ -37,7 +38,7 @@ impl WriteBatch {
         WriteBatch::default()
     }
 
-    /// Appends a put of `value` under `key`. The later write checks the sizes.
+    /// Appends a put of `value` under `key`. The sizes are checked only when the batch is written.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut WriteBatch {
         let (key, value) = (key.as_ref(), value.as_ref());
         if self.fits(key.len() as u64, value.len() as u64) {
@@ -46,7 +47,7 @@ impl WriteBatch {
         self
     }
 
-    /// Appends a delete of `key`, which need not exist.
+    /// Appends a delete of `key`. The key need not exist.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> &mut WriteBatch {
         let key = key.as_ref();
         if self.fits(key.len() as u64, 0) {
@@ -69,9 +70,26 @@ impl WriteBatch {
         self.value_bytes = self.value_bytes.max(other.value_bytes);
         self.range_tombstones |= other.range_tombstones;
         let full = || (other.batch.len() > u32::MAX - self.batch.len()).then(too_many);
-        match other.oversized.clone().or_else(full) {
+        let two_stores =
+            || (self.store.is_some() && other.store.is_some() && self.store != other.store).then(two_stores);
+        match other.problem.clone().or_else(full).or_else(two_stores) {
             None => self.batch.append(&other.batch),
-            Some(problem) => drop(self.oversized.get_or_insert(problem)),
+            Some(problem) => drop(self.problem.get_or_insert(problem)),
+        }
+        self.store = self.store.or(other.store);
+        self
+    }
+
+    /// Appends `op` in the column family `family` of the open store `store`.
+    pub(crate) fn add_in(&mut self, (family, store): (FamilyId, u64), op: Op<'_>) -> &mut WriteBatch {
+        if *self.store.get_or_insert(store) != store {
+            self.problem.get_or_insert_with(two_stores);
+            return self;
+        }
+        let (key_bytes, value_bytes) = sizes(&op);
+        if self.fits(key_bytes, value_bytes) {
+            self.range_tombstones |= matches!(op, Op::DeleteRange(..));
+            self.batch.add(op.in_family(family));
         }
         self
     }
@@ -83,8 +101,8 @@ impl WriteBatch {
 
     /// Appends a range tombstone for the keys from `from` (included) to `to` (excluded). The range
     /// is empty unless `from` is before `to` in the store's order. The store needs the feature
-    /// `range-deletes`; without it, [`Db::write`](crate::Db::write) refuses the batch, unless the
-    /// range is empty. See [`Db::delete_range`](crate::Db::delete_range).
+    /// `range-deletes`. Without this feature, [`Db::write`](crate::Db::write) refuses the batch,
+    /// unless the range is empty. See [`Db::delete_range`](crate::Db::delete_range).
     ///
     /// ```
     /// # use terrace::{Db, Options, WriteBatch, WriteOptions};
@@ -127,21 +145,17 @@ impl WriteBatch {
         self.batch.byte_len()
     }
 
-    /// Returns a batch that was read from a WAL, without its sequence number. Such a batch always
-    /// fits the format.
+    /// Makes a write batch from a batch that was read from a WAL, without its sequence number. A
+    /// batch from a WAL always fits the format.
     pub(crate) fn of(mut batch: batch::Batch) -> WriteBatch {
         batch.set_sequence(SeqNo::ZERO);
-        let (mut key_bytes, mut value_bytes) = (0, 0);
-        for op in batch.ops() {
-            let (key, value) = match op {
-                Op::Put(key, value) => (key, value),
-                Op::Delete(key) => (key, &[][..]),
-                Op::DeleteRange(from, to) => (if from.len() > to.len() { from } else { to }, &[][..]),
-            };
-            (key_bytes, value_bytes) = (key_bytes.max(key.len() as u64), value_bytes.max(value.len() as u64));
-        }
-        let range_tombstones = batch.ops().any(|op| matches!(op, Op::DeleteRange(..)));
-        WriteBatch { batch, key_bytes, value_bytes, range_tombstones, oversized: None }
+        let longest = |(key, value): (u64, u64), op: Op<'_>| {
+            let (more_key, more_value) = sizes(&op.split().1);
+            (key.max(more_key), value.max(more_value))
+        };
+        let (key_bytes, value_bytes) = batch.ops().fold((0, 0), longest);
+        let range_tombstones = batch.ops().any(|op| matches!(op.split().1, Op::DeleteRange(..)));
+        WriteBatch { batch, key_bytes, value_bytes, range_tombstones, store: None, problem: None }
     }
 
     fn fits(&mut self, key_bytes: u64, value_bytes: u64) -> bool {
@@ -151,18 +165,32 @@ impl WriteBatch {
         match oversized(key_bytes, value_bytes).or_else(full) {
             None => true,
             Some(problem) => {
-                self.oversized.get_or_insert(problem);
+                self.problem.get_or_insert(problem);
                 false
             }
         }
     }
 }
 
+/// Returns the lengths of the key (the longer one of a range) and of the value of `op`.
+fn sizes(op: &Op<'_>) -> (u64, u64) {
+    match *op {
+        Op::Put(key, value) | Op::FamilyPut(_, key, value) => (key.len() as u64, value.len() as u64),
+        Op::Delete(key) | Op::FamilyDelete(_, key) => (key.len() as u64, 0),
+        Op::DeleteRange(from, to) | Op::FamilyDeleteRange(_, from, to) => (from.len().max(to.len()) as u64, 0),
+    }
+}
+
+fn two_stores() -> String {
+    "the batch has operations on column families of two open stores".into()
+}
+
 fn too_many() -> String {
     format!("a batch has at most {} operations", u32::MAX)
 }
 
-/// Returns a description of the problem if an operation with these sizes does not fit the format.
+/// Returns a description of the problem if an operation with a key and value of these sizes, in
+/// bytes, does not fit the format.
 pub(crate) fn oversized(key_bytes: u64, value_bytes: u64) -> Option<String> {
     const KEY_BYTES_MAX: u64 = u32::MAX as u64 - key::TRAILER_BYTES as u64;
     if key_bytes > KEY_BYTES_MAX {
@@ -186,8 +214,8 @@ mod tests {
         whole.append(&part);
         assert!(whole.ops().eq([Op::Put(b"k", b"v"), Op::Put(b"longer", b"value"), Op::Delete(b"k")]));
         assert_eq!((whole.key_bytes, whole.value_bytes), (6, 5));
-        part.oversized = Some("why".into());
+        part.problem = Some("why".into());
         whole.append(&part);
-        assert_eq!((whole.oversized.as_deref(), whole.len()), (Some("why"), 3));
+        assert_eq!((whole.problem.as_deref(), whole.len()), (Some("why"), 3));
     }
 }

@@ -1,31 +1,35 @@
-//! Limits on the backlog of background work at which writes stall. This module does no I/O.
+//! The limits on the backlog of background work at which writes stall. This module does no I/O.
 //!
-//! The backlog has two parts. One is compaction debt: the obsolete versions in level 0 and above
-//! the levels' target sizes. The other is retained bytes: obsolete files that are kept until the
-//! files that replace them are durable. Background work frees the space of both parts.
+//! The backlog has two parts. The first part is compaction debt: the bytes that compactions still
+//! have to merge, because they are in level 0 or above the target sizes of the levels. They
+//! contain obsolete versions. The second part is retained bytes: obsolete files that stay on the
+//! disk until the files that replace them are durable. Background work frees the space of both
+//! parts.
 //!
-//! The limits are the values of options. On a nearly full disk they are lower, so that the backlog
-//! never takes all the space that would be free without it. Therefore a disk that has space for
-//! the live pairs and for running work does not become full, even if background work is slow.
+//! The limits are the values of options. On a nearly full disk the limits are lower, so that the
+//! backlog never takes all the space that would be free without it. Therefore a disk that has
+//! space for the live pairs and for running work does not become full, even if background work is
+//! slow.
 use crate::Options;
 
 /// The limits on the backlog, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct BacklogBounds {
-    /// Number of retained bytes at which writers with a full memtable wait.
+    /// The number of retained bytes at which writers with a full memtable wait.
     pub retained_bytes: u64,
-    /// Compaction debt at which writers with a full memtable wait while a compaction runs: a
-    /// quarter of the space that would be free without debt and retained bytes.
+    /// The compaction debt, in bytes, at which writers with a full memtable wait while a compaction
+    /// runs. It is a quarter of the space that would be free without debt and retained bytes.
     pub unmerged_bytes: u64,
     /// Whether writers are delayed before they wait (option `delayed_writes`).
     delays: bool,
 }
 
 impl BacklogBounds {
-    /// Returns the limits for `free` bytes of free disk space (`None` if unknown), `debt` bytes of
-    /// compaction debt and `retained` retained bytes. Compaction debt and retained bytes may each
-    /// take a quarter of the space that would be free without them. The rest is for running
-    /// compactions, which write the debt and the tables that it overlaps once more.
+    /// Returns the limits for the present amounts in bytes. `free` is free disk space (`None` if
+    /// unknown), `debt` is compaction debt, and `retained` is the size of retained files.
+    /// Compaction debt and retained files may each take a quarter of the space that would be free
+    /// without them. The rest is for running compactions, which write the debt and the tables that
+    /// it overlaps once more.
     pub fn of(options: &Options, free: Option<u64>, debt: u64, retained: u64) -> BacklogBounds {
         let space = free.map_or(u64::MAX, |free| free.saturating_add(debt).saturating_add(retained));
         let retained_bytes = options.unsynced_bytes_limit.min(space / 4);
@@ -39,19 +43,20 @@ impl BacklogBounds {
     }
 
     /// Returns whether writers with a full memtable wait for the running compactions.
-    /// `merging_bytes` is the debt of these compactions.
+    /// `merging_bytes` is the compaction debt that these compactions remove.
     pub fn stops_at_debt(&self, merging_bytes: u64) -> bool {
         merging_bytes > 0 && merging_bytes >= self.unmerged_bytes
     }
 
-    /// Returns whether compactions should wait until fewer bytes are retained. This is so when an
-    /// eighth of the space is retained; pending edits are then committed immediately.
+    /// Returns whether compactions should wait until fewer bytes are retained. They wait if
+    /// retained files take an eighth of the space. Pending edits are then committed immediately, so
+    /// that these files can be deleted.
     pub fn delays_compactions(&self, retained_bytes: u64) -> bool {
         retained_bytes > 0 && retained_bytes >= self.unmerged_bytes / 2
     }
 
-    /// Returns whether writers with a full memtable wait for the deletion of retained files. They
-    /// do not wait if no bytes are retained, because nothing would end the wait.
+    /// Returns whether writers with a full memtable wait for the deletion of retained files. If no
+    /// file is retained, they do not wait, because nothing would end the wait.
     pub fn stop_at(&self, retained_bytes: u64) -> bool {
         retained_bytes > 0 && retained_bytes >= self.retained_bytes
     }

@@ -1,37 +1,37 @@
 //! Writes SSTables in key order for jobs other than flushes and compactions: repair, ingest and
-//! conversion. All tables are durable before any version names one of them.
+//! conversion. All SSTables are durable before any version names one of them.
 //!
-//! The tables are written in batches, because each table may hold a file descriptor until it is
-//! durable.
+//! The SSTables are written in batches. One batch is finished before the next begins, because each
+//! SSTable may hold a file descriptor until it is durable.
 use crate::Result;
 use terrace_format::TableId;
 use terrace_storage::placement::{Hint, Lifetime, ObjectId, Storage, TableMeta, TableSink};
 
-/// Number of sequence numbers that are reserved for writes that arrive while tables are prepared.
-/// If writers use more sequence numbers than this, the tables must be prepared again with larger
-/// sequence numbers.
+/// How many sequence numbers an ingest leaves free for writes that arrive while it prepares its
+/// tables. If writers use more sequence numbers than this, the tables must be prepared again with
+/// larger sequence numbers.
 pub const SEQUENCES_AHEAD: u64 = 1 << 24;
 
-/// Maximum number of tables in a batch.
+/// The maximum number of SSTables in a batch.
 const TABLES_AT_ONCE: usize = 64;
 
-/// Writes tables in key order. If the writer is dropped before it is finished, it removes the
-/// tables.
+/// Writes SSTables in key order. If the writer is dropped before it is finished, it removes its
+/// SSTables.
 pub struct BulkTableWriter<'a> {
     to: &'a dyn Storage,
-    /// Size in bytes at which a table ends.
+    /// The size in bytes at which the writer ends an SSTable.
     target_file_size: u64,
     draw_number: Box<dyn FnMut() -> TableId + 'a>,
     sink: Option<Box<dyn TableSink>>,
-    /// Number of finished tables in the batch.
+    /// The number of finished SSTables in the current batch.
     ended_tables: usize,
     table_open: bool,
     metas: Vec<TableMeta>,
 }
 
 impl<'a> BulkTableWriter<'a> {
-    /// Makes a writer of tables of about `target_file_size` bytes each in the storage `to`. The
-    /// function `draw_number` returns their table numbers.
+    /// Makes a writer of SSTables of about `target_file_size` bytes each in the storage `to`. The
+    /// function `draw_number` returns a new table number for each.
     pub fn new(
         to: &'a dyn Storage,
         target_file_size: u64,
@@ -78,7 +78,7 @@ impl<'a> BulkTableWriter<'a> {
         self.sink.as_mut().map_or(Ok(()), |sink| Ok(sink.end_table()?))
     }
 
-    /// Finishes the batch and waits until its tables are durable.
+    /// Finishes the batch and waits until its SSTables are durable.
     fn finish_batch(&mut self) -> Result<()> {
         self.ended_tables = 0;
         let Some(sink) = self.sink.take() else { return Ok(()) };
@@ -88,8 +88,8 @@ impl<'a> BulkTableWriter<'a> {
         Ok(handle.wait_durable()?)
     }
 
-    /// Finishes the last table. Returns all tables, durable and in key order. If there was no
-    /// entry, there are no tables.
+    /// Finishes the last SSTable. Returns all SSTables, durable and in key order. If there was no
+    /// entry, the result is empty.
     pub fn finish(mut self) -> Result<Vec<TableMeta>> {
         if self.table_open {
             self.end_table()?;
@@ -102,8 +102,8 @@ impl<'a> BulkTableWriter<'a> {
 impl Drop for BulkTableWriter<'_> {
     fn drop(&mut self) {
         for meta in &self.metas {
-            // An error is ignored here, because the next open removes the files too. No other
-            // tables reference these objects.
+            // An error is ignored here, because the next open removes these files too. No other
+            // table references the value-log segments in this list.
             let referred = meta.refs.iter().map(|(object, _)| *object);
             referred.chain([ObjectId::Table(meta.id)]).for_each(|object| drop(self.to.remove(object)));
         }

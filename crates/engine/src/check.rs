@@ -1,7 +1,7 @@
-//! Checks a closed store without changing it.
+//! Checks a closed store without changing it: the implementation of `terrace check`.
 //!
-//! The check takes the memory of one memtable, of one SSTable's index, and of one block per sorted
-//! run. It counts the entries of WALs but does not keep them.
+//! The check needs the memory of one memtable, of one SSTable's index, and of one block per sorted
+//! run. It counts the entries of WALs but does not keep them in memory.
 mod values;
 mod version_order;
 
@@ -12,9 +12,10 @@ use crate::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     path::Path,
 };
-use terrace_format::{Layout, TableId, Values, key};
+use terrace_format::{FamilyId, Layout, TableId, Values, key};
 use terrace_storage::{
     Location,
     placement::{Listed, ObjectId, OpenMode, Storage, TableReadOptions},
@@ -27,31 +28,31 @@ pub struct CheckReport {
     pub problems: Vec<String>,
     /// The layout of the store.
     pub layout: Layout,
-    /// Number of tables that were checked.
+    /// The number of SSTables that were checked.
     pub tables: u64,
-    /// Number of bytes of these tables.
+    /// The total size of these SSTables, in bytes.
     pub table_bytes: u64,
-    /// Number of entries in tables, including tombstones and old versions. Only a deep check
-    /// counts them.
+    /// The number of entries in SSTables, including tombstones and old versions. Only a deep check
+    /// counts them; otherwise the number is 0.
     pub entries: u64,
-    /// Number of range tombstones in tables. A range tombstone that overlaps others is divided
-    /// into fragments, which are counted one by one.
+    /// The number of range tombstones in SSTables. A range tombstone that overlaps others is
+    /// divided into fragments, and each fragment is counted.
     pub range_tombstones: u64,
-    /// Number of entries that were replayed from WALs.
+    /// The number of entries that were replayed from WALs.
     pub wal_entries: u64,
-    /// The numbers of WALs that have records which are not part of the history, because of a torn
-    /// tail after a power cut or because of damage. The next open for writing saves copies of
-    /// these WALs in `lost/`.
+    /// The numbers of the WALs with records that are not part of the history. The cause is a torn
+    /// tail after a power cut, or damage. The next open for writing saves copies of these WALs in
+    /// `lost/`.
     pub torn_wals: Vec<u64>,
     /// The damage in these WALs.
     pub damage: Vec<Damage>,
-    /// The files in `lost/`: copies of such WALs that earlier opens made, and files that LevelDB's
-    /// repair has moved there.
+    /// The files in `lost/`. They are copies of damaged WALs that earlier opens made, and files
+    /// that LevelDB's repair has moved there.
     pub lost: Vec<String>,
     /// The last sequence number of the history.
     pub last_sequence: u64,
-    /// The tables and temporary files that the manifest does not name. The next open for writing
-    /// removes them.
+    /// The tables, bundles, segments and temporary files that the manifest does not name. The next
+    /// open for writing removes them.
     pub leftovers: Vec<String>,
 }
 
@@ -59,13 +60,13 @@ pub struct CheckReport {
 ///
 /// - Without `deep` it checks the root file, the manifest, the format file, the WALs, and the
 ///   footer and bounds of every SSTable.
-/// - With `deep` it reads everything. It checks every checksum, the order of entries, that filters
-///   admit every key, and that table properties are true. It also checks that no newer run has an
-///   older version of a key than an older run, and that no table has a sequence number above that
-///   of the manifest.
+/// - With `deep` it reads the whole store. It checks every checksum, the order of entries, that
+///   filters admit every key, and that table properties are true. It also checks that no newer
+///   sorted run has an older version of a key than an older run, and that no table has a sequence
+///   number above the last one that the manifest records.
 ///
-/// Damage inside the store is in the report. A store that cannot be opened (a missing file,
-/// overlapping tables, an unknown feature) is an error.
+/// The report lists damage inside the store. A store that cannot be opened is an error instead (a
+/// missing file, overlapping tables, an unknown feature).
 ///
 /// # Errors
 /// The errors of an open for reading only; see [`Db::open_read_only`](crate::Db::open_read_only).
@@ -114,11 +115,12 @@ pub fn check_on(storage: &dyn Storage, options: &Options, deep: bool) -> Result<
     report.problems.extend(orphans::missing_wal(storage, options, &listed)?);
     let sizes: BTreeMap<ObjectId, u64> = listed.iter().map(|found| (found.object, found.bytes)).collect();
     let mut unread = false;
-    for (level, table) in found.versions.live().tables() {
+    for (level, table) in found.versions.live().all_tables() {
+        let level = LevelName(level);
         report.tables += 1;
         report.table_bytes += table.meta.bytes;
         let wrong = orphans::describe_length_mismatches(storage, &table.meta, &sizes);
-        report.problems.extend(wrong.into_iter().map(|problem| format!("level {level}: {problem}")));
+        report.problems.extend(wrong.into_iter().map(|problem| format!("{level}: {problem}")));
         match check_table(storage, options, &table.meta, deep) {
             Ok((entries, range_tombstones)) => {
                 report.entries += entries;
@@ -126,23 +128,37 @@ pub fn check_on(storage: &dyn Storage, options: &Options, deep: bool) -> Result<
             }
             Err(problem) => {
                 unread = true;
-                report.problems.push(format!("level {level}: {problem}"));
+                report.problems.push(format!("{level}: {problem}"));
             }
         }
     }
     let (live, base) = (found.versions.live(), found.versions.base());
     if deep && !unread {
-        report.problems.extend(version_order::check(storage, options.order(), live, base)?);
+        for (_, tree) in live.trees() {
+            report.problems.extend(version_order::check(storage, options.order(), tree, base)?);
+        }
     }
     report.problems.extend(bundles_without_directory(storage, live));
     report.leftovers = leftovers(storage, live, &listed);
     Ok(report)
 }
 
+/// A level number of [`FamilyId::level`], for messages.
+struct LevelName(usize);
+
+impl fmt::Display for LevelName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match FamilyId::of_level(self.0) {
+            (FamilyId::DEFAULT, level) => write!(f, "level {level}"),
+            (family, level) => write!(f, "column family {family}, level {level}"),
+        }
+    }
+}
+
 /// Returns the files that the manifest does not name, except WALs and manifests: the next open
 /// replaces all WALs and manifests.
 fn leftovers(storage: &dyn Storage, version: &Version, listed: &[Listed]) -> Vec<String> {
-    let named: BTreeSet<ObjectId> = version.tables().flat_map(|(_, table)| objects(table)).collect();
+    let named: BTreeSet<ObjectId> = version.all_tables().flat_map(|(_, table)| objects(table)).collect();
     let idle = |object: &ObjectId| match object {
         ObjectId::Table(_) | ObjectId::Bundle(_) | ObjectId::Segment(_) => !named.contains(object),
         ObjectId::Temporary(_) => true,
@@ -151,10 +167,10 @@ fn leftovers(storage: &dyn Storage, version: &Version, listed: &[Listed]) -> Vec
     listed.iter().map(|found| found.object).filter(idle).map(|object| storage.place_of(object)).collect()
 }
 
-/// Returns the problems of bundles whose internal directory cannot be read. Only a repair without
-/// a manifest needs this directory.
+/// Returns the problems of bundles (files with several SSTables) whose internal directory cannot
+/// be read. Only a repair without a manifest needs this directory.
 fn bundles_without_directory(storage: &dyn Storage, version: &Version) -> Vec<String> {
-    let within = version.tables().filter_map(|(_, table)| table.meta.within);
+    let within = version.all_tables().filter_map(|(_, table)| table.meta.within);
     let bundles: BTreeSet<TableId> = within.map(|within| within.bundle).collect();
     let unread = |bundle: TableId| storage.tables_in(bundle).err().map(|error| format!("bundle {bundle}: {error}"));
     bundles.into_iter().filter_map(unread).collect()

@@ -1,5 +1,5 @@
-//! The only source of time of the engine. Times are measured and reported, but no decision about
-//! data depends on them.
+//! The clock: the only source of time of the engine. Times are measured and reported, but no
+//! decision about data depends on them.
 use std::time::{Duration, Instant};
 
 /// A monotonic clock.
@@ -18,8 +18,8 @@ impl Clock {
         self.0.elapsed()
     }
 
-    /// Returns the time since `earlier`. Returns zero if the clock was set back in the meantime,
-    /// which can happen when a virtual machine migrates.
+    /// Returns the time since `earlier`. Returns zero if the clock was set back in the meantime.
+    /// This can happen when a virtual machine migrates to another host.
     pub fn since(&self, earlier: Duration) -> Duration {
         self.now().saturating_sub(earlier)
     }

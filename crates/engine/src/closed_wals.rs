@@ -1,9 +1,9 @@
-//! Closed WALs: nothing more is appended to them. A closed WAL must still be synced as long as no
-//! durable SSTable has its entries.
+//! Closed WALs: WALs to which nothing more is appended. A closed WAL must still be synced as long
+//! as its entries are in no durable SSTable.
 //!
-//! The writer of a closed WAL stays open until these SSTables are durable. It must not stay open
-//! longer: while a deleted file is open, the kernel still writes the pages of the file to the
-//! device.
+//! The writer of a closed WAL keeps its file open until these SSTables are durable. It must not
+//! keep the file open longer, because the kernel still writes the pages of a deleted file to the
+//! device while the file is open.
 use crate::Result;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -18,13 +18,14 @@ pub struct ClosedWals {
 }
 
 impl ClosedWals {
-    /// Adds the WAL that was active until now.
+    /// Adds the WAL `id`, which was the active WAL until now.
     pub fn add(&self, id: LogId, writer: Box<dyn LogWriter>) {
         self.wals.lock().push((id, writer.into()));
     }
 
-    /// Takes the WALs before `replay_from`, whose entries are in durable SSTables. A drop of the
-    /// result closes the files of these WALs, which is I/O.
+    /// Removes from the list the WALs before `replay_from`, whose entries are in durable SSTables,
+    /// and returns them. The caller drops the result under no lock, because the drop closes files,
+    /// which is I/O.
     #[must_use = "it is dropped under no lock"]
     pub fn take_obsolete(&self, replay_from: LogId) -> Vec<Arc<dyn LogWriter>> {
         let mut wals = self.wals.lock();
@@ -32,24 +33,24 @@ impl ClosedWals {
         wals.drain(..kept).map(|(_, writer)| writer).collect()
     }
 
-    /// Returns the number of closed WALs before `replay_from`.
+    /// Returns the number of closed WALs whose number is below `replay_from`.
     pub fn count_before(&self, replay_from: LogId) -> usize {
         self.wals.lock().partition_point(|(id, _)| *id < replay_from)
     }
 
-    /// Returns the number of the newest closed WAL.
+    /// Returns the number of the newest closed WAL, if there is one.
     pub fn newest(&self) -> Option<LogId> {
         self.wals.lock().last().map(|(id, _)| *id)
     }
 
-    /// Syncs all closed WALs, oldest first. If a sync fails, the later WALs are left as they are.
+    /// Syncs all closed WALs, oldest first. If a sync fails, the later WALs are not synced.
     pub fn sync(&self) -> Result<()> {
         self.sync_to(LogId(u64::MAX - 1), || true)
     }
 
-    /// Syncs the closed WALs up to WAL `last`, oldest first, as long as `goes_on` returns true
-    /// before each sync. If a sync fails, the later WALs are left as they are. An error is ignored
-    /// if the WAL became obsolete during its sync.
+    /// Syncs the closed WALs up to WAL `last`, oldest first. Calls `goes_on` before each sync and
+    /// stops when it returns false. If a sync fails, the later WALs are not synced. The error of a
+    /// sync is ignored if the WAL became obsolete during the sync.
     pub fn sync_to(&self, last: LogId, goes_on: impl Fn() -> bool) -> Result<()> {
         let _one_at_a_time = self.syncing.lock();
         loop {

@@ -1,5 +1,6 @@
 //! The error type of the engine.
 use std::{io, sync::Arc};
+use terrace_format::FamilyId;
 use terrace_storage as storage;
 
 /// The error of a failed operation. Programs should match on the variant, because the text is for
@@ -22,7 +23,7 @@ use terrace_storage as storage;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Bytes on storage differ from those that were written. A retry does not help. Restore the
+    /// The bytes on storage differ from those that were written. A retry does not help. Restore the
     /// store from a copy, or salvage the readable data with [`Db::repair`](crate::Db::repair).
     #[error("corrupt {what} in {object} at byte {offset}: {detail}")]
     Corrupt {
@@ -30,7 +31,7 @@ pub enum Error {
         what: &'static str,
         /// The damaged file.
         object: String,
-        /// Byte offset in the file.
+        /// The byte offset in the file.
         offset: u64,
         /// The reason why the bytes are wrong.
         detail: String,
@@ -66,7 +67,7 @@ pub enum Error {
     },
     /// The calling process was forked from the process that opened the store. The call has done
     /// nothing, because a child process has neither the threads nor the locks of its parent. Open
-    /// the store after the fork.
+    /// the store in the child after the fork.
     #[error(
         "{object} was opened by process {pid} and cannot be used by process {own}, which was forked from it; \
          open the store after the fork"
@@ -94,8 +95,8 @@ pub enum Error {
     /// An argument or an option is invalid. The call has done nothing.
     #[error("{0}")]
     Invalid(String),
-    /// The WALs no longer have the write with this sequence number. Start from a checkpoint of the
-    /// store, or from the sequence number `oldest`.
+    /// The WALs do not have the write with this sequence number any more. Start from a checkpoint
+    /// of the store, or from the sequence number `oldest`.
     #[error(
         "the WALs no longer have sequence {wanted}, the oldest is {oldest}; start from a checkpoint (option \
          wal_size_limit keeps more WALs)"
@@ -113,8 +114,8 @@ pub enum Error {
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
-    /// The engine has violated one of its invariants. It has made nothing durable because of this.
-    /// Close and reopen the store, and report the text of the error.
+    /// The engine has violated one of its invariants. It has made no result of the violation
+    /// durable. Close and reopen the store, and report the text of the error.
     #[error("a bug in Terrace: {0}; close and reopen the store, and report this text")]
     Bug(String),
     /// An earlier write or sync failed, so the state of the storage is unknown. Reads continue. To
@@ -165,13 +166,18 @@ impl Error {
         matches!(self, Error::Corrupt { .. } | Error::Missing { .. })
     }
 
-    /// Turns an out-of-space error into an I/O error, for a failure that free space can no longer
-    /// repair.
+    /// Turns an out-of-space error into an I/O error, for a failure that the caller cannot repair
+    /// by freeing space.
     pub(crate) fn without_recovery(self) -> Error {
         match self {
             Error::NoSpace { op, object, source } => Error::Io { op, object, source },
             other => other,
         }
+    }
+
+    /// Returns the error for an operation on a column family that no longer exists.
+    pub(crate) fn family_dropped(family: FamilyId) -> Error {
+        Error::Invalid(format!("column family {family} was dropped; open another one with Db::cf"))
     }
 
     /// Returns the error for bytes of `object` that contradict the rest of the store.

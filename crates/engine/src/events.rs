@@ -1,35 +1,37 @@
-//! Events that a store sends to a listener: starts and ends of background work, stalls, failures.
+//! Events that a store sends to a listener: starts and ends of background work, write stalls,
+//! failures.
 use crate::Error;
 use std::time::Duration;
 
-/// An event of a store. A start event is followed by its end event, unless there is a failure or a
-/// close in between.
+/// An event of a store. A start event is followed by its end event, unless a failure or the close
+/// of the store comes first.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
     /// A flush of immutable memtables starts.
     FlushBegin {
-        /// Memory of the memtables, in bytes.
+        /// The memory of the memtables, in bytes.
         bytes: u64,
     },
     /// The SSTable of a flush is installed and serves reads. It is not durable yet.
     FlushEnd {
-        /// Size of the SSTable, in bytes.
+        /// The size of the SSTable, in bytes.
         bytes: u64,
         /// The level of the SSTable.
         level: usize,
-        /// Time since the start of the flush.
+        /// The time since the start of the flush.
         time: Duration,
     },
-    /// A compaction into the next level, or within level 0, starts. It will end or fail.
+    /// A compaction into the next level, or within level 0, starts. It ends with
+    /// [`CompactionEnd`](Event::CompactionEnd), or it fails.
     CompactionBegin {
         /// The input level of the compaction.
         level: usize,
         /// The output level of the compaction.
         output_level: usize,
-        /// Number of input SSTables.
+        /// The number of input SSTables.
         tables: usize,
-        /// Size of these SSTables, in bytes.
+        /// The total size of these SSTables, in bytes.
         bytes: u64,
     },
     /// The outputs of a compaction are installed and serve reads. They are not durable yet.
@@ -38,11 +40,11 @@ pub enum Event {
         level: usize,
         /// The output level of the compaction.
         output_level: usize,
-        /// Number of output SSTables.
+        /// The number of output SSTables.
         tables: usize,
-        /// Bytes written; 0 for a trivial move.
+        /// The number of bytes written; 0 for a trivial move.
         bytes: u64,
-        /// Time since the start of the compaction.
+        /// The time since the start of the compaction.
         time: Duration,
     },
     /// An input SSTable of a compaction is corrupt or missing. The key range of this compaction is
@@ -60,24 +62,25 @@ pub enum Event {
     StallBegin,
     /// The delayed or stopped writer continues.
     StallEnd {
-        /// Time for which the writer waited.
+        /// The time for which the writer waited.
         time: Duration,
     },
-    /// A sync of the WAL starts, or a sync of the manifest after SSTables became durable.
+    /// A sync of the WAL starts, or a sync of the manifest that records durable SSTables.
     SyncBegin,
-    /// A sync is complete. Every write up to `durable` survives a power cut, unless the durability
-    /// mode is `none`, which promises nothing.
+    /// A sync is complete. Every write up to `durable` survives a power cut. In durability mode
+    /// `none` this is not guaranteed.
     SyncEnd {
         /// The durable watermark ([`durable_sequence`](crate::Db::durable_sequence)).
         durable: u64,
-        /// Time since the start of the sync.
+        /// The time since the start of the sync.
         time: Duration,
     },
     /// Recovery has found bytes in a WAL that are not part of the history: a torn tail after a
     /// power cut, or corruption. A copy of the file is kept in `lost/`, unless the store was
     /// opened read-only.
     Damaged {
-        /// The location of the bytes, and the reason why they are not part of the history.
+        /// The location of the bytes in the WAL, and the reason why they are not part of the
+        /// history.
         damage: Damage,
     },
     /// A failure has stopped writes and background work.

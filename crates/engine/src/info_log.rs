@@ -1,7 +1,8 @@
-//! The file `LOG`. This module determines which events are written to it as a line of text.
+//! The file `LOG` of a store. This module decides which events are written to it as a line of
+//! text.
 use crate::Event;
 
-/// Returns the line for `event`, or `None` for an event that occurs too often.
+/// Returns the line for `event`; `None` for an event that occurs too often for the file.
 pub fn line(event: &Event) -> Option<String> {
     Some(match event {
         Event::FlushEnd { bytes, level, time } => format!("flush: {bytes} bytes into level {level} in {time:.1?}"),

@@ -177,7 +177,7 @@ mod write;
 
 pub use batch::WriteBatch;
 pub use check::{CheckReport, check, check_on};
-pub use db::{Checkpoint, Copied, Db, Durable, Ingested, LevelInfo, TableInfo};
+pub use db::{Checkpoint, ColumnFamily, Copied, Db, Durable, Ingested, LevelInfo, TableInfo};
 pub use error::{Error, Result};
 pub use events::{Damage, Event, Listener};
 pub use info_log::line as log_line;
@@ -196,7 +196,7 @@ pub use recover::{
 pub use sorted_table::{SortedTable, SortedTableWriter};
 pub use stats::{LevelStatistics, MemoryStatistics, Statistics, ValueLogStatistics, WorkStatistics};
 pub use terrace_format::{
-    Comparator, KeyOrder, Layout, Medium, TableForm, Values,
+    Comparator, FamilyId, KeyOrder, Layout, Medium, TableForm, Values,
     batch::Op,
     compress::Codec,
     filter::{Bloom, FilterPolicy, HashPolicy},

@@ -114,17 +114,18 @@ impl Options {
 
 /// Returns the default preset, which has moderate values.
 ///
-/// Memory: at most 4 × 32 MiB for memtables and 64 MiB for the block cache, plus indexes and
-/// filters, which take about 1/100 of the size of the open SSTables.
+/// Memory: memtables take at most 4 × 32 MiB and the block cache 64 MiB. Indexes and filters take
+/// about 1/100 of the size of the open SSTables in addition.
 ///
-/// Recovery: after a crash, the WALs to replay have as many bytes as the memtables held, plus the
-/// bytes of flushed memtables whose SSTables waited for a batch sync.
+/// Recovery: a crash leaves WALs to replay. They have as many bytes as the memtables held, plus
+/// the bytes of flushed memtables whose SSTables waited for a batch sync.
 ///
-/// Stalls: writes stall when such WALs and replaced SSTables have 2 GiB. With a lower limit, a
-/// compaction of a full level 0 would stall writes until its outputs are durable.
+/// Stalls: writes stall when these WALs and the obsolete SSTables that wait for a sync have 2 GiB.
+/// With a lower limit, a compaction of a full level 0 would stall writes until its outputs are
+/// durable.
 ///
-/// Level 1 holds at least the 4 memtables that a compaction of level 0 moves there. It may grow to
-/// four times this size before the store gets a new level. This is so for any memtable size
+/// Level 1 has space for at least the 4 memtables that a compaction of level 0 moves there. It may
+/// grow to four times this size before the store gets a new level, whatever the size of a memtable
 /// (`level_compaction_dynamic_level_bytes`).
 pub(crate) fn default() -> Options {
     let mut options = Options::leveldb_compatible().named("default");
@@ -160,8 +161,9 @@ pub(crate) fn default() -> Options {
     options
 }
 
-/// Returns the preset for bundled SSTables. Durability mode `auto` is set directly: LevelDB
-/// refuses such a store, so an existing store need not be opened in its own mode.
+/// Returns the preset for bundled SSTables (several SSTables in one file). The preset sets
+/// durability mode `auto` instead of `inherit`. LevelDB cannot open such a store, so there is no
+/// earlier mode that the store must keep.
 fn bundled() -> Options {
     let mut options = default().named("bundled");
     options.durability = DurabilityMode::Auto;
@@ -170,7 +172,7 @@ fn bundled() -> Options {
 }
 
 /// Returns the preset for a raw device. One flush of the device makes a batch of SSTables durable.
-/// WALs on a device cannot be memory-mapped.
+/// The preset writes WALs without memory mapping, because WALs on a device cannot be mapped.
 fn device() -> Options {
     let mut options = default().named("device");
     options.device = true;
@@ -181,7 +183,7 @@ fn device() -> Options {
 }
 
 /// Returns the preset of the NobLSM paper. As in the paper, nothing limits the bytes that wait for
-/// a journal commit. These are about the writes of 15 s.
+/// a journal commit of the file system. In practice they are about as many as the writes of 15 s.
 fn noblsm() -> Options {
     let mut options = Options::leveldb_compatible().named("noblsm");
     options.durability = DurabilityMode::Journal;
@@ -192,11 +194,11 @@ fn noblsm() -> Options {
 }
 
 /// Returns the preset of the DeLSM paper. As in the paper, level 0 holds 10,000 entries. The
-/// number of its runs is important only for large values.
+/// limits on its number of runs matter only for large values.
 ///
 /// As in the paper, a WAL is synced when its memtable is sealed, and the files of pairs are not
-/// synced. The paper leaves writeback to the file system and keeps WALs for a minute or two. Here
-/// a sync of the file system every five seconds makes these times shorter.
+/// synced. In the paper the file system writes these files back by itself, and WALs are kept for a
+/// minute or two. Here a sync of the file system every five seconds makes these times shorter.
 fn delsm() -> Options {
     let mut options = Options::leveldb_compatible().named("delsm");
     options.made_of.tables = TableForm::Directory;
@@ -215,8 +217,8 @@ fn delsm() -> Options {
     options
 }
 
-/// Returns the preset of the WiscKey paper, whose garbage collection starts at the oldest end of
-/// the log.
+/// Returns the preset of the WiscKey paper. Its garbage collection starts at the oldest end of the
+/// value log.
 fn wisckey() -> Options {
     let mut options = Options::leveldb_compatible().named("wisckey");
     options.made_of.values = Values::Log;

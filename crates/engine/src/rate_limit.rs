@@ -1,22 +1,23 @@
-//! The rate limiter of background I/O (`rate_bytes_per_sec`). If compactions and value-log GC
-//! write faster than this rate, it makes them wait.
+//! The rate limiter of background I/O (`rate_bytes_per_sec`). It makes compactions and value-log
+//! GC wait if together they write faster than this rate.
 use crate::{bounds::BacklogBounds, compact::parallelism, state::DbInner};
 use std::{thread, time::Duration};
 use terrace_storage::Purpose;
 
-/// Number of bytes written between two checks of the rate.
+/// The number of bytes that are written between two checks of the rate.
 const BYTES_PER_LOOK: u64 = 64 << 10;
 
-/// A shorter wait is not done immediately, but added to the next one.
+/// The minimum wait. A shorter wait is added to the next one.
 const WAIT_MIN: Duration = Duration::from_millis(1);
-/// Longest sleep before the caller checks again whether a wait is still necessary.
+/// The maximum time of one sleep. After it the caller checks again whether a wait is still
+/// necessary.
 const WAIT_MAX: Duration = Duration::from_millis(50);
 
-/// Waits while compactions exceed `rate_bytes_per_sec`, if this option is set.
+/// Waits while compactions and value-log GC exceed `rate_bytes_per_sec`, if this option is set.
 /// `bytes_at_last_check` is the number of bytes that they had written at the caller's last check.
-/// The function does not wait while writers are slowed, or soon would be slowed, because
-/// compactions are too slow. It does not wait after a failure either, because `Db::resume` waits
-/// for the end of all jobs.
+/// The function does not wait while compactions are so slow that writers are slowed or soon would
+/// be. It does not wait after a failure either, because `Db::resume` waits for the end of all
+/// jobs.
 #[inline]
 pub fn throttle(shared: &DbInner, bytes_at_last_check: &mut u64) {
     if shared.options.rate_bytes_per_sec > 0 {
@@ -52,7 +53,7 @@ fn has_failed(shared: &DbInner) -> bool {
     shared.check_writable(&shared.state.lock()).is_err()
 }
 
-/// Returns whether writes are slowed, or soon would be slowed, because compactions are too slow.
+/// Returns whether compactions are so slow that writes are slowed or soon would be.
 fn compactions_are_behind(shared: &DbInner) -> bool {
     let (free, retained) = (shared.free_bytes(), shared.state.lock().versions.retained_bytes());
     let ((debt, unmerged), most) = (shared.compaction_debt(), shared.options.soft_pending_compaction_bytes_limit);
@@ -60,5 +61,5 @@ fn compactions_are_behind(shared: &DbInner) -> bool {
     let low_on_space = unmerged >= BacklogBounds::of(&shared.options, free, unmerged, retained).unmerged_bytes / 2;
     indebted
         || low_on_space
-        || parallelism::is_pressing(&shared.options, shared.policy.stall_runs(&shared.view.load().version))
+        || parallelism::is_pressing(&shared.options, shared.stall_runs(&shared.view.load().version))
 }

@@ -1,11 +1,11 @@
-//! The reserve: disk space that is reserved for a full disk. It is large enough for the manifest
-//! and one batch.
+//! The reserve: disk space that a store allocates in advance and releases when the disk is full.
+//! It is large enough for the manifest and one batch.
 use crate::Result;
 use parking_lot::Mutex;
 use terrace_storage::placement::Storage;
 
-/// The reserve of one store. It is released while its space is needed, and allocated again as soon
-/// as there is enough space.
+/// The reserve of one store. The store releases it while its space is needed, and allocates it
+/// again as soon as there is enough space.
 #[derive(Debug)]
 pub struct Reserve {
     bytes: u64,
@@ -16,7 +16,7 @@ pub struct Reserve {
 struct ReserveState {
     /// Whether the whole reserve is allocated.
     held: bool,
-    /// Number of guards that exist. While there is a guard, the reserve stays released.
+    /// The number of guards that exist. While there is a guard, the reserve stays released.
     users: usize,
 }
 
@@ -27,7 +27,7 @@ pub struct ReserveGuard<'a> {
 }
 
 impl Reserve {
-    /// Makes a reserve of `bytes` bytes, which is not allocated yet.
+    /// Makes a reserve of `bytes` bytes. It is not allocated yet.
     pub fn new(bytes: u64) -> Reserve {
         Reserve { bytes, state: Mutex::default() }
     }
@@ -42,11 +42,11 @@ impl Reserve {
         Ok(())
     }
 
-    /// Releases the reserve until the returned guard is dropped. If there is enough space then,
-    /// the drop allocates the reserve again. This is usually so after an attempt that failed
-    /// because it needed more space, since the attempt has freed the space that it took; and a
-    /// store that has stopped writing needs the reserve for its next open. If there is too little
-    /// space, the next commit of pending edits allocates the reserve.
+    /// Releases the reserve until the returned guard is dropped. The drop allocates the reserve
+    /// again if there is enough space. There usually is, even if the attempt that needed the space
+    /// has failed, because a failed attempt frees the space that it took. A store that has stopped
+    /// writing needs the reserve for its next open. If there is too little space, the next commit
+    /// of pending edits allocates the reserve.
     pub fn release<'a>(&'a self, storage: &'a dyn Storage) -> ReserveGuard<'a> {
         let mut state = self.state.lock();
         state.users += 1;
@@ -59,7 +59,7 @@ impl Reserve {
 impl Drop for ReserveGuard<'_> {
     fn drop(&mut self) {
         self.reserve.state.lock().users -= 1;
-        // If there is too little space, the next commit of pending edits allocates it.
+        // If there is too little space, the next commit of pending edits allocates the reserve.
         let _ = self.reserve.allocate(self.storage);
     }
 }

@@ -1,5 +1,5 @@
-//! SSTables outside of stores. A writer builds such a table from sorted data, or a store exports
-//! it. A store ingests it.
+//! SSTables outside of stores. A program builds such a table from sorted data with the writer of
+//! this module, or a store exports it. A store can ingest it.
 use crate::{Error, Options, Result, batch::oversized};
 use std::path::{Path, PathBuf};
 use terrace_format::{
@@ -73,17 +73,17 @@ impl SortedTableWriter {
         self.add(key.as_ref(), Kind::Delete, &[])
     }
 
-    /// Returns the approximate size of the file so far, in bytes.
+    /// Returns the approximate number of bytes written to the file so far.
     pub fn bytes(&self) -> u64 {
         self.file.bytes()
     }
 
     /// Finishes the table, which must have at least one entry. The table is durable when this
-    /// returns.
+    /// method returns.
     ///
     /// # Errors
     /// [`Error::Invalid`] if there is no entry; [`Error::Io`] and [`Error::NoSpace`] if a write to
-    /// the file fails. The file is removed then.
+    /// the file fails. In these cases the file is removed.
     pub fn finish(self) -> Result<SortedTable> {
         if self.entries == 0 {
             return Err(Error::Invalid(format!("the table {} has no entry", self.path.display())));

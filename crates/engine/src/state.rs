@@ -59,7 +59,7 @@ use std::{
     },
     time::Duration,
 };
-use terrace_format::{KeyOrder, SeqNo, TableId};
+use terrace_format::{FamilyId, KeyOrder, SeqNo, TableId};
 use terrace_storage::{Process, placement::Storage};
 
 /// Interval at which a waiting thread checks again, because the free space may change without a
@@ -70,6 +70,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 pub struct DbState {
     /// The live and the durable version.
     pub versions: VersionSet,
+    /// The number of rotations of the WAL whose memtables wait for their flush.
+    pub sealed: u64,
     /// The running compactions.
     pub compactions: RunningCompactions,
     /// Whether a flush is queued or running.
@@ -87,8 +89,10 @@ pub struct DbState {
     /// Whether there was no space for an optional compaction, and no space has been freed since
     /// then.
     pub optional_suspended: bool,
-    /// The SSTable whose seek budget is exhausted, with its level.
-    pub seek_hint: Option<(usize, TableId)>,
+    /// The SSTable whose seek budget is exhausted, with its column family and its level.
+    pub seek_hint: Option<(FamilyId, usize, TableId)>,
+    /// The column family that is being dropped. No compaction of it starts any more.
+    pub dropping: Option<FamilyId>,
     /// The state of value-log garbage collection.
     pub gc: ValueLogGc,
     /// The first failure, which stops writes and background work.
@@ -123,6 +127,8 @@ type Job = dyn Fn(&Arc<DbInner>) -> Result<()> + Send + Sync;
 
 /// One open store.
 pub struct DbInner {
+    /// A number that no other store in this process has, nor an earlier open of the same store.
+    pub instance: u64,
     /// The options with which the store was opened.
     pub options: Options,
     /// The order of user keys.
@@ -340,7 +346,7 @@ impl DbInner {
         self.wait_until(|state| {
             let too_many_wals = self.has_too_many_wals(state);
             awaits_commit = too_many_wals.then(|| self.storage.io_stats().wait_for_syncs());
-            !too_many_wals && (self.view.load().sealed.len() as u64) + 1 < self.options.max_write_buffer_number
+            !too_many_wals && state.sealed + 1 < self.options.max_write_buffer_number
         })
     }
 

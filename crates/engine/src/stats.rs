@@ -1,4 +1,5 @@
-//! Statistics: the counters that any thread increments, and the values that callers read.
+//! Statistics of a store: the counters that its threads increment, and the values that callers
+//! read.
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
@@ -6,7 +7,7 @@ use std::{
 use terrace_format::{LEVELS, Layout};
 use terrace_storage::{IoStats, Purpose, Syncs};
 
-/// The counters of a store since it was opened.
+/// The counters of a store. They are zero when the store is opened.
 #[derive(Debug, Default)]
 pub struct Counters {
     flushes: Work,
@@ -45,12 +46,12 @@ impl Work {
 }
 
 impl Counters {
-    /// Counts a flush that wrote an SSTable of `bytes` bytes.
+    /// Counts a flush that wrote an SSTable of `bytes` bytes in `time`.
     pub fn flushed(&self, bytes: u64, time: Duration) {
         self.flushes.done(0, bytes, time);
     }
 
-    /// Counts a compaction into `level`. It read `read` bytes and wrote `written` bytes.
+    /// Counts a compaction into `level` that read `read` bytes and wrote `written` bytes in `time`.
     pub fn compacted(&self, level: usize, read: u64, written: u64, time: Duration) {
         self.compactions[level].done(read, written, time);
     }
@@ -61,17 +62,17 @@ impl Counters {
         self.stall_nanos.fetch_add(time.as_nanos() as u64, Relaxed);
     }
 
-    /// Counts `bytes` of batches that tail GC re-appended.
+    /// Counts `bytes` bytes of batches that tail GC re-appended.
     pub fn relocated(&self, bytes: u64) {
         self.relocated.fetch_add(bytes, Relaxed);
     }
 
-    /// Returns the bytes that tail GC has re-appended.
+    /// Returns the number of bytes that tail GC has re-appended.
     pub fn relocated_bytes(&self) -> u64 {
         self.relocated.load(Relaxed)
     }
 
-    /// Counts SSTables that were compacted before their sync had started.
+    /// Counts `tables` SSTables that a compaction replaced before their sync had started.
     pub fn given_up(&self, tables: usize) {
         self.given_up.fetch_add(tables as u64, Relaxed);
     }
@@ -82,49 +83,50 @@ impl Counters {
     }
 }
 
-/// The flushes since the store was opened, or the compactions into one level.
+/// The work of completed jobs since the store was opened: of all flushes, or of all compactions
+/// into one level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkStatistics {
-    /// Number of completed jobs.
+    /// The number of completed jobs.
     pub count: u64,
-    /// Number of bytes of their inputs.
+    /// The total number of bytes of their inputs.
     pub bytes_read: u64,
-    /// Number of bytes of their outputs.
+    /// The total number of bytes of their outputs.
     pub bytes_written: u64,
-    /// Sum of their durations.
+    /// The sum of their durations.
     pub time: Duration,
 }
 
 /// The current state of a level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LevelStatistics {
-    /// Number of SSTables.
+    /// The number of SSTables.
     pub tables: u64,
-    /// Size of these SSTables in bytes.
+    /// The total size of these SSTables in bytes.
     pub bytes: u64,
     /// The compactions into this level.
     pub compactions: WorkStatistics,
-    /// Number of bytes that compactions wrote to storage for this level.
-    /// `compactions.bytes_written` is a different number: the size of the installed SSTables. This
-    /// number includes the outputs of failed compactions and excludes linked files. The sum of
-    /// this number over all levels is `compaction` in
-    /// [`bytes_written`](Statistics::bytes_written).
+    /// The number of bytes that compactions wrote to storage for this level.
+    /// `compactions.bytes_written` is a different number: the size of the installed SSTables.
+    /// `compacted_bytes` includes the outputs of failed compactions and excludes linked files. Its
+    /// sum over all levels is `compaction` in [`bytes_written`](Statistics::bytes_written).
     pub compacted_bytes: u64,
 }
 
 /// The current memory use in bytes, as [`memory_budget`](crate::Options::memory_budget) counts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryStatistics {
-    /// Memtables. This includes flushed memtables that a reader has pinned, and up to 64 MiB of
-    /// freed pages that are kept for a few seconds for the next memtable.
+    /// The memory of memtables. This includes flushed memtables that a reader has pinned, and up to
+    /// 64 MiB of freed pages that are kept for a few seconds for the next memtable.
     pub memtables: u64,
-    /// Indexes and filters of open SSTables.
+    /// The memory of indexes and filters of open SSTables.
     pub tails: u64,
-    /// Readahead of iterators. This includes up to 4 MiB that is kept for the next iterator.
+    /// The memory of iterators for readahead. This includes up to 4 MiB that is kept for the next
+    /// iterator.
     pub cursors: u64,
-    /// Blocks in the block cache.
+    /// The memory of blocks in the block cache.
     pub blocks: u64,
-    /// The limit on the sum of these numbers, if there is a limit.
+    /// The limit on the sum of these numbers in bytes, if there is a limit.
     pub limit: Option<u64>,
 }
 
@@ -135,22 +137,23 @@ impl MemoryStatistics {
     }
 }
 
-/// The current state of the value log. All numbers are 0 in a store without a value log.
+/// The current state of the value log (the files of separated values). All numbers are 0 in a
+/// store without a value log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ValueLogStatistics {
-    /// Number of segments that SSTables point into.
+    /// The number of segments (files of the value log) that SSTables point into.
     pub segments: u64,
-    /// Size of these segments in bytes.
+    /// The total size of these segments in bytes.
     pub bytes: u64,
-    /// Number of bytes that SSTables point to. All other bytes of the segments are garbage,
-    /// including headers and small pairs, to which SSTables never point.
+    /// The number of bytes of these segments that SSTables point to. All other bytes of the
+    /// segments are garbage, including headers and small pairs, to which SSTables never point.
     pub live_bytes: u64,
-    /// Number of quarantined segments. Garbage collection does not touch these, because a part of
-    /// each cannot be read. `terrace check --deep` lists the damage.
+    /// The number of quarantined segments. Garbage collection does not touch these, because a part
+    /// of each cannot be read. `terrace check --deep` lists the damage.
     pub spared: u64,
-    /// Number of bytes that tail GC has re-appended since the store was opened. They also count as
-    /// WAL writes. Bytes that GC mode `segments` has relocated are counted under the purpose
-    /// `collection` instead.
+    /// The number of bytes that tail GC has re-appended since the store was opened. These bytes are
+    /// also included in the WAL writes. Bytes that GC mode `segments` has relocated are included in
+    /// the purpose `collection` of [`bytes_written`](Statistics::bytes_written) instead.
     pub relocated_bytes: u64,
 }
 
@@ -170,17 +173,17 @@ pub struct ValueLogStatistics {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
-    /// The directory or device of the store, or the name of a storage that is neither.
+    /// The directory or device of the store. For a storage that is neither, its name.
     pub place: String,
     /// The layout of the store.
     pub layout: Layout,
-    /// The durability mode of the open store; mode `none` promises nothing at a power cut.
+    /// The durability mode of the open store. Mode `none` guarantees nothing after a power cut.
     pub durability: &'static str,
     /// The preset from which the options were made.
     pub preset: &'static str,
     /// The sequence number of the newest visible write.
     pub last_sequence: u64,
-    /// Durable watermark: every write up to this sequence number survives a power cut.
+    /// The durable watermark: every write up to this sequence number survives a power cut.
     pub durable_sequence: u64,
     /// The levels, beginning with level 0.
     pub levels: Vec<LevelStatistics>,
@@ -188,56 +191,57 @@ pub struct Statistics {
     pub flushes: WorkStatistics,
     /// The state of the value log.
     pub value_log: ValueLogStatistics,
-    /// Free bytes of the file system, or of the device; `None` if unknown.
+    /// The number of free bytes of the file system or of the device; `None` if unknown.
     pub free_bytes: Option<u64>,
-    /// Size of the memtables in bytes, as LevelDB's arena counts it, plus their range tombstones.
+    /// The size of the memtables in bytes, as LevelDB's arena counts it, plus the size of their
+    /// range tombstones.
     pub memtable_bytes: u64,
     /// The current memory use, by purpose.
     pub memory: MemoryStatistics,
-    /// Number of immutable memtables that wait for their flush.
+    /// The number of immutable memtables that wait for their flush.
     pub sealed_memtables: u64,
-    /// Number of snapshots that are held.
+    /// The number of snapshots that are held.
     pub snapshots: u64,
-    /// Number of pending edits: version edits that are not in the manifest yet.
+    /// The number of pending edits: version edits that are not in the manifest yet.
     pub pending_edits: u64,
-    /// Number of bytes of WALs that are kept because the SSTables with their entries may not be
+    /// The number of bytes of WALs that are kept because the SSTables with their entries may not be
     /// durable yet.
     pub retained_wal_bytes: u64,
-    /// Number of bytes of obsolete SSTables and segments that are kept because the files that
+    /// The number of bytes of obsolete SSTables and segments that are kept because the files that
     /// replace them may not be durable yet.
     pub shadow_bytes: u64,
-    /// Number of SSTables that were compacted before their sync had started, and so were never
-    /// synced.
+    /// The number of SSTables that a compaction replaced before their sync had started. They were
+    /// never synced.
     pub tables_never_synced: u64,
-    /// Number of obsolete files that are not deleted yet, because a file that replaces them is not
-    /// durable or because a reader has pinned them.
+    /// The number of obsolete files that are not deleted yet, because a file that replaces them is
+    /// not durable or because a reader has pinned them.
     pub pending_deletions: u64,
-    /// Number of obsolete files that could not be deleted; the next open deletes them.
+    /// The number of obsolete files that could not be deleted. The next open deletes them.
     pub failed_deletions: u64,
-    /// Number of WALs in which this open found bytes that are not part of the history; see
-    /// `lost/`.
+    /// The number of WALs in which this open found bytes that are not part of the history. Copies
+    /// of them are in `lost/`.
     pub torn_wals: u64,
-    /// Number of files in `lost/` when the store was opened. They are copies of damaged WALs.
+    /// The number of files in `lost/` when the store was opened. They are copies of damaged WALs.
     pub lost_files: u64,
     /// Whether an earlier open in durability mode `none` left SSTables that may not survive a power
     /// cut.
     pub unsynced: bool,
-    /// Number of write stalls, including very short ones. With `delayed_writes` a typical stall
+    /// The number of write stalls, including very short ones. With `delayed_writes` a typical stall
     /// takes about 20 µs; see `stall_time`.
     pub stalls: u64,
-    /// Sum of the durations of write stalls.
+    /// The sum of the durations of write stalls.
     pub stall_time: Duration,
-    /// Number of bytes written, by purpose.
+    /// The number of bytes written, by purpose.
     pub bytes_written: Vec<(&'static str, u64)>,
-    /// Number and duration of syncs, by kind of file.
+    /// The number and the total duration of syncs, by kind of file.
     pub syncs: Vec<(&'static str, Syncs)>,
-    /// Number and duration of syncs of SSTables, by the purpose of the write. `syncs` counts a
-    /// batch sync of many SSTables under `filesystem`.
+    /// The number and the total duration of syncs of SSTables, by the purpose of the write. A batch
+    /// sync of many SSTables is not included; `syncs` has it under `filesystem`.
     pub table_syncs: Vec<(&'static str, Syncs)>,
 }
 
 impl Statistics {
-    /// Adds the counters of the engine and of the storage layer.
+    /// Adds the counters of the engine, `counters`, and of the storage layer, `io`.
     pub(crate) fn counted(mut self, counters: &Counters, io: &IoStats) -> Statistics {
         for ((level, work), bytes) in self.levels.iter_mut().zip(&counters.compactions).zip(io.compacted()) {
             level.compactions = work.snapshot();

@@ -1,18 +1,19 @@
-//! Asynchronous tasks that wait until writes are durable. No thread waits for them.
+//! The asynchronous tasks that wait until writes are durable. No thread is blocked while they
+//! wait.
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, task::Waker};
 
-/// The wakers of all waiting tasks. The lock is a leaf lock. A waker is user code that only
-/// schedules a task; it is called without the lock.
+/// The wakers of all waiting tasks, under a leaf lock (a lock under which no other lock is taken).
+/// A waker is user code that schedules a task. It is called after the lock is released.
 #[derive(Default)]
 pub struct Waiters(Mutex<Waiting>);
 
 #[derive(Default)]
 struct Waiting {
     next: u64,
-    /// For each waiter id, the sequence number for which the waiter waits, and its waker.
+    /// For each waiter id: the sequence number that must become durable, and the waker.
     tasks: BTreeMap<u64, (u64, Waker)>,
-    /// Whether a sync was requested and has not begun.
+    /// Whether a sync was requested that has not begun yet.
     sync_requested: bool,
 }
 
@@ -34,19 +35,20 @@ impl Waiters {
         self.0.lock().tasks.remove(&id);
     }
 
-    /// Wakes the waiters that wait for writes up to `sequence`.
+    /// Wakes the waiters of writes up to `sequence`, which are durable now.
     pub fn wake(&self, sequence: u64) {
         let woken: Vec<_> = self.0.lock().tasks.extract_if(.., |_, (wanted, _)| *wanted <= sequence).collect();
         woken.into_iter().for_each(|(_, (_, waker))| waker.wake());
     }
 
     /// Requests a sync. Returns true for the first request since the last
-    /// [`begin_sync`](Waiters::begin_sync). The caller of this request must submit the sync.
+    /// [`begin_sync`](Waiters::begin_sync). The caller of this first request must submit the sync.
     pub fn request_sync(&self) -> bool {
         !std::mem::replace(&mut self.0.lock().sync_requested, true)
     }
 
-    /// Notes that the requested sync has begun. This sync is for all requests so far.
+    /// Records that the requested sync has begun. It is the sync for all requests so far, so the
+    /// next request is a first one again.
     pub fn begin_sync(&self) {
         self.0.lock().sync_requested = false;
     }

@@ -1,9 +1,10 @@
-//! The executor: lanes of threads that execute closures. The executor does not know the content of
-//! a job.
+//! The executor: runs the background jobs of a store in lanes of threads. A job is a closure, and
+//! the executor does not know its content.
 //!
-//! If no thread of a lane waits for a job, a new job starts a thread. A thread ends after a second
-//! without a job, so an idle store has no threads. If a thread cannot be started, the job waits.
-//! Callers that wait for the job try again to start a thread ([`Work::start_missing_threads`]).
+//! If no thread of a lane is free when a job is submitted, the executor starts a thread. A thread
+//! ends after a second without a job, so an idle store has no threads. If a thread cannot be
+//! started, the job stays in the queue. Callers that wait for the job try again to start a thread
+//! ([`Work::start_missing_threads`]).
 //!
 //! A manual executor has no threads. Its jobs wait until a test [steps](Work::step), so the test
 //! decides the order of all background work.
@@ -17,20 +18,21 @@ use std::{
     time::Duration,
 };
 
-/// Lanes of jobs. A job in one lane never waits for a thread of another lane.
+/// The lanes of the executor. Each lane has its own threads, so a job in one lane never waits for
+/// a thread of another lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// Flush jobs: memtables to SSTables.
+    /// Flush jobs, which write memtables to SSTables.
     Flush,
     /// Compaction jobs.
     Compact,
     /// Commits of pending edits to the manifest.
     Durability,
-    /// Tail GC: re-appends live values to the value log. The job writes as a user does, and may
-    /// wait for jobs in all lanes above.
+    /// Tail GC, which re-appends live values to the value log. The job writes as a user does, so it
+    /// may wait for jobs in all lanes above.
     Relocate,
-    /// The idle timer, and syncs for [`Durable`](crate::Durable). These jobs may wait for a
-    /// writer, which may wait for jobs in any other lane.
+    /// The idle timer, and the syncs that [`Durable`](crate::Durable) requests. These jobs may wait
+    /// for a writer, and the writer may wait for jobs in any other lane.
     Idle,
 }
 
@@ -39,7 +41,7 @@ pub enum Lane {
 pub enum Executor {
     /// Threads that the store starts.
     Threads,
-    /// The thread of the caller, step by step.
+    /// The thread of the caller, which runs the jobs step by step.
     Manual,
 }
 
@@ -54,13 +56,13 @@ const LANES: [(Lane, &str); 5] = [
     (Lane::Idle, "terrace-idle"),
 ];
 
-/// If a thread has had no job for this time, it ends.
+/// The time without a job after which a thread ends.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Default)]
 struct LaneThreads {
     running: usize,
-    /// Number of these threads that wait for a job.
+    /// The number of these threads that wait for a job.
     waiting: usize,
     most: usize,
 }
@@ -72,7 +74,7 @@ struct Queues {
     timer: Option<Timer>,
 }
 
-/// A function that the idle lane calls periodically.
+/// The idle timer: a function that the idle lane calls periodically.
 #[derive(Clone)]
 struct Timer {
     period: Duration,
@@ -85,7 +87,7 @@ impl Queues {
         self.jobs.iter().filter(|(of, _, _)| *of == lane).count()
     }
 
-    /// Returns whether a new thread of `lane` should be started.
+    /// Returns whether `lane` needs a further thread and may have one.
     fn needs_thread(&self, lane: Lane) -> bool {
         let LaneThreads { running, waiting, most } = self.lanes[lane as usize];
         let ticks = lane == Lane::Idle && running == 0 && self.timer.as_ref().is_some_and(|timer| timer.running);
@@ -102,7 +104,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Makes queues without threads.
+    /// Makes an executor with empty queues and without threads.
     pub fn new(executor: Executor) -> Arc<Work> {
         Arc::new(Work {
             queues: Mutex::new(Queues {
@@ -117,10 +119,10 @@ impl Work {
         })
     }
 
-    /// Allows threads: one for flushes, `compactions` for compactions, one for durability, one for
-    /// tail GC, and one for the idle lane. The idle lane calls `tick` once every `period` while
-    /// the timer runs. A manual executor gets no threads. Returns an error if the first thread
-    /// cannot be started.
+    /// Sets how many threads each lane may have: `compactions` for compactions, and one for each of
+    /// flushes, durability, tail GC and the idle lane. While the timer runs, the idle lane calls
+    /// `tick` once every `period`. A manual executor gets no threads. Returns an error if the first
+    /// thread cannot be started.
     pub fn start(
         self: &Arc<Work>,
         compactions: usize,
@@ -138,8 +140,8 @@ impl Work {
         self.start_thread_if_needed(&mut queues, Lane::Idle)
     }
 
-    /// Starts the timer again after [`stop_timer`](Work::stop_timer). Returns whether it has a
-    /// thread.
+    /// Starts the timer again after [`stop_timer`](Work::stop_timer). Returns false if the timer
+    /// needs a thread that cannot be started.
     pub fn start_timer(self: &Arc<Work>) -> bool {
         let mut queues = self.queues.lock();
         let Some(timer) = &mut queues.timer else { return true };
@@ -156,7 +158,7 @@ impl Work {
         }
     }
 
-    /// Starts threads for jobs that wait because an earlier start of a thread failed.
+    /// Starts threads for jobs that still wait because a thread could not be started earlier.
     pub fn start_missing_threads(self: &Arc<Work>) {
         let mut queues = self.queues.lock();
         for (lane, _) in LANES {
@@ -223,7 +225,8 @@ impl Work {
     }
 
     /// Runs the parts of one job in parallel, each on a separate thread, and returns their results
-    /// in order. A manual executor, which has no threads, runs the parts one after the other.
+    /// in the order of the parts. A manual executor has no threads, so it runs the parts one after
+    /// the other.
     pub fn run_parallel<T: Send>(&self, parts: Vec<impl FnOnce() -> T + Send>) -> Vec<T> {
         if self.is_manual() || parts.len() < 2 {
             return parts.into_iter().map(|part| part()).collect();
@@ -239,12 +242,12 @@ impl Work {
         };
         thread::scope(|scope| {
             let spawn = |_| thread::Builder::new().name("terrace-part".into()).spawn_scoped(scope, serve).ok();
-            // If a thread cannot be started, its part runs on the calling thread. This costs only
-            // time.
+            // If a thread cannot be started, its part runs on the calling thread. This only takes
+            // longer.
             let helpers: Vec<_> = (1..count).filter_map(spawn).collect();
             serve();
-            // The scope would join these threads too, but ThreadSanitizer detects only an explicit
-            // join.
+            // The scope would join these threads too, but ThreadSanitizer recognizes only an
+            // explicit join.
             helpers.into_iter().for_each(|helper| helper.join().unwrap_or_else(|panicked| resume_unwind(panicked)));
         });
         let mut done = done.into_inner();
@@ -252,12 +255,13 @@ impl Work {
         done.into_iter().map(|(_, result)| result).collect()
     }
 
-    /// Returns whether the executor is stopping. Long jobs check this from time to time.
+    /// Returns whether the executor is stopping. Long jobs call this from time to time and then end
+    /// early.
     pub fn stopping(&self) -> bool {
         self.queues.lock().stopping
     }
 
-    /// Drops waiting jobs and joins all threads except the calling thread.
+    /// Stops the executor: drops waiting jobs and joins all threads except the calling thread.
     pub fn stop(&self) {
         let dropped: Vec<_> = {
             let mut queues = self.queues.lock();
@@ -272,8 +276,8 @@ impl Work {
         }
     }
 
-    /// Runs jobs of `lane`, and in the idle lane the ticks of the timer. Returns when there has
-    /// been no job for [`KEEP_ALIVE`].
+    /// Runs the jobs of `lane` on the calling thread, and in the idle lane also the ticks of the
+    /// timer. Returns when there has been no job for [`KEEP_ALIVE`].
     fn serve(&self, lane: Lane) {
         let clock = Clock::start();
         let mut next_tick = None;
@@ -307,11 +311,12 @@ impl Work {
     }
 }
 
-/// Notes the end of a thread that a panic ends, so that the lane can start another one.
+/// A drop guard of a thread of a lane. If a panic ends the thread, the guard updates the number of
+/// threads, so that the lane can start another one.
 struct Panicked<'a> {
     work: &'a Work,
     lane: Lane,
-    /// The thread has ended by itself.
+    /// Whether the thread has ended without a panic.
     over: bool,
 }
 
@@ -336,7 +341,8 @@ mod tests {
         }
         let meet = std::sync::Barrier::new(2);
         let wait = || meet.wait().is_leader();
-        // If the parts ran one after the other, the first one would wait for ever.
+        // The two parts wait for each other. If they ran one after the other, the first one would
+        // wait for ever.
         let leaders = Work::new(Executor::Threads).run_parallel(vec![wait, wait]);
         assert_ne!(leaders[0], leaders[1]);
     }

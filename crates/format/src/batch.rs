@@ -7,17 +7,27 @@
 //!     12     …  operations:  01 slice(key) slice(value)   put
 //!                            00 slice(key)                delete
 //!                            0f slice(from) slice(to)     range delete; Terrace only
+//!                            05 varint32(family) slice(key) slice(value)    put in a column family
+//!                            04 varint32(family) slice(key)                 delete
+//!                            0e varint32(family) slice(from) slice(to)      range delete
 //! ```
+//! Operations of the default column family never use the last three forms, which LevelDB does not
+//! have. Their tags are RocksDB's.
+//!
 //! Source: LevelDB's `db/write_batch.cc`; spec: docs/format/batch.md.
 use crate::{
-    Corrupt, Kind, SeqNo,
-    coding::{Input, put_length, put_slice},
+    Corrupt, FamilyId, Kind, SeqNo,
+    coding::{Input, put_length, put_slice, put_varint32},
 };
 
 /// Length of the header, in bytes.
 pub const HEADER_BYTES: usize = 12;
 /// Tag of a range delete. LevelDB has no range deletes; RocksDB uses the same number.
 const DELETE_RANGE: u8 = 0x0f;
+/// Tags of the operations on a column family other than the default one, as in RocksDB.
+const FAMILY_PUT: u8 = 0x05;
+const FAMILY_DELETE: u8 = 0x04;
+const FAMILY_DELETE_RANGE: u8 = 0x0e;
 /// Maximum size of an encoded key or value length, in bytes.
 const LENGTH_BYTES_MAX: usize = 5;
 
@@ -26,6 +36,7 @@ const LENGTH_BYTES_MAX: usize = 5;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     bytes: Vec<u8>, // header and operations; the header's count is always right
+    has_families: bool,
 }
 
 /// One operation of a batch.
@@ -37,6 +48,35 @@ pub enum Op<'a> {
     Delete(&'a [u8]),
     /// Deletes every key in the range [first, second).
     DeleteRange(&'a [u8], &'a [u8]),
+    /// Sets a key of a column family to a value.
+    FamilyPut(FamilyId, &'a [u8], &'a [u8]),
+    /// Deletes a key of a column family.
+    FamilyDelete(FamilyId, &'a [u8]),
+    /// Deletes every key of a column family in the range [first, second).
+    FamilyDeleteRange(FamilyId, &'a [u8], &'a [u8]),
+}
+
+impl<'a> Op<'a> {
+    /// Returns the column family of the operation, and the operation without its family.
+    pub fn split(self) -> (FamilyId, Op<'a>) {
+        match self {
+            Op::FamilyPut(family, key, value) => (family, Op::Put(key, value)),
+            Op::FamilyDelete(family, key) => (family, Op::Delete(key)),
+            Op::FamilyDeleteRange(family, from, to) => (family, Op::DeleteRange(from, to)),
+            other => (FamilyId::DEFAULT, other),
+        }
+    }
+
+    /// Returns the operation, which has no family yet, in `family`.
+    pub fn in_family(self, family: FamilyId) -> Op<'a> {
+        match self {
+            op if family == FamilyId::DEFAULT => op,
+            Op::Put(key, value) => Op::FamilyPut(family, key, value),
+            Op::Delete(key) => Op::FamilyDelete(family, key),
+            Op::DeleteRange(from, to) => Op::FamilyDeleteRange(family, from, to),
+            other => other,
+        }
+    }
 }
 
 impl Default for Batch {
@@ -48,7 +88,7 @@ impl Default for Batch {
 impl Batch {
     /// Returns an empty batch with sequence number 0.
     pub fn new() -> Batch {
-        Batch { bytes: vec![0; HEADER_BYTES] }
+        Batch { bytes: vec![0; HEADER_BYTES], has_families: false }
     }
 
     /// Decodes a batch that was read from storage. Verifies the operations, their count and the
@@ -59,15 +99,15 @@ impl Batch {
         if sequence > SeqNo::MAX.0 - u64::from(count) {
             return Err(Corrupt::new("batch", 0, format!("sequence {sequence} above 56 bits")));
         }
-        let mut found = 0_u64;
+        let (mut found, mut has_families) = (0_u64, false);
         while !input.is_empty() {
-            read_op(&mut input)?;
+            has_families |= read_op(&mut input)?.split().0 != FamilyId::DEFAULT;
             found += 1;
         }
         if found != u64::from(count) {
             return Err(Corrupt::new("batch", 8, format!("{count} operations announced, {found} found")));
         }
-        Ok(Batch { bytes })
+        Ok(Batch { bytes, has_families })
     }
 
     /// Sets `key` to `value`.
@@ -87,7 +127,7 @@ impl Batch {
     pub fn put_in_parts(&mut self, key: &[u8], head: &[u8], tail: &[u8]) {
         self.count_more(1);
         let bytes = head.len() + tail.len();
-        // Grows the buffer once and not once for each field.
+        // Reserves memory for the whole operation, so that the buffer grows at most once.
         self.bytes.reserve(1 + 2 * LENGTH_BYTES_MAX + key.len() + bytes);
         self.bytes.push(Kind::Put as u8);
         put_slice(&mut self.bytes, key);
@@ -126,13 +166,32 @@ impl Batch {
             Op::Put(key, value) => self.put(key, value),
             Op::Delete(key) => self.delete(key),
             Op::DeleteRange(from, to) => self.delete_range(from, to),
+            Op::FamilyPut(family, key, value) => self.add_in(family, FAMILY_PUT, key, Some(value)),
+            Op::FamilyDelete(family, key) => self.add_in(family, FAMILY_DELETE, key, None),
+            Op::FamilyDeleteRange(family, from, to) => self.add_in(family, FAMILY_DELETE_RANGE, from, Some(to)),
         }
+    }
+
+    fn add_in(&mut self, family: FamilyId, tag: u8, first: &[u8], second: Option<&[u8]>) {
+        self.has_families = true;
+        self.count_more(1);
+        self.bytes.push(tag);
+        put_varint32(&mut self.bytes, family.0);
+        put_slice(&mut self.bytes, first);
+        second.into_iter().for_each(|second| put_slice(&mut self.bytes, second));
+    }
+
+    /// Returns whether the batch has operations on column families other than the default one.
+    #[inline]
+    pub fn has_families(&self) -> bool {
+        self.has_families
     }
 
     /// Removes all operations and sets the sequence number to 0. Keeps the allocated memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.resize(HEADER_BYTES, 0);
+        self.has_families = false;
     }
 
     /// Appends the operations of `other`.
@@ -141,6 +200,7 @@ impl Batch {
     /// If the batch would exceed `u32::MAX` operations, which takes at least 8 GiB.
     pub fn append(&mut self, other: &Batch) {
         self.count_more(other.len());
+        self.has_families |= other.has_families;
         self.bytes.extend_from_slice(&other.bytes[HEADER_BYTES..]);
     }
 
@@ -208,8 +268,26 @@ fn read_op<'a>(input: &mut Input<'a>) -> Result<Op<'a>, Corrupt> {
         1 => Ok(Op::Put(input.slice()?, input.slice()?)),
         0 => Ok(Op::Delete(input.slice()?)),
         DELETE_RANGE => Ok(Op::DeleteRange(input.slice()?, input.slice()?)),
-        other => Err(Corrupt::new("batch", input.offset() - 1, format!("unknown operation {other}"))),
+        tag => read_family_op(tag, input),
     }
+}
+
+#[inline(never)] // most batches have no such operation
+fn read_family_op<'a>(tag: u8, input: &mut Input<'a>) -> Result<Op<'a>, Corrupt> {
+    let at = input.offset() - 1;
+    if !matches!(tag, FAMILY_PUT | FAMILY_DELETE | FAMILY_DELETE_RANGE) {
+        return Err(Corrupt::new("batch", at, format!("unknown operation {tag}")));
+    }
+    let family = FamilyId(input.varint32()?);
+    if family == FamilyId::DEFAULT {
+        return Err(Corrupt::new("batch", at, "the default column family is named, which no writer does"));
+    }
+    let first = input.slice()?;
+    Ok(match tag {
+        FAMILY_PUT => Op::FamilyPut(family, first, input.slice()?),
+        FAMILY_DELETE => Op::FamilyDelete(family, first),
+        _ => Op::FamilyDeleteRange(family, first, input.slice()?),
+    })
 }
 
 /// Returns a durable mark. A durable mark is an empty batch that is not the first record of its
@@ -258,6 +336,21 @@ mod tests {
         assert_eq!(ops[1..3], [Op::Delete(b"gone"), Op::Put(b"k", b"value")]);
         batch.clear();
         assert_eq!(batch, Batch::default());
+    }
+
+    #[test]
+    fn family_operations_have_rocksdbs_tags() {
+        let (ops, family) = ([Op::Put(b"k", b"v"), Op::Delete(b"k"), Op::DeleteRange(b"a", b"b")], FamilyId(300));
+        let mut batch = Batch::new();
+        ops.iter().for_each(|op| batch.add(op.in_family(family)));
+        assert_eq!(&batch.as_bytes()[HEADER_BYTES..], b"\x05\xac\x02\x01k\x01v\x04\xac\x02\x01k\x0e\xac\x02\x01a\x01b");
+        let mut all = sample();
+        all.append(&batch);
+        let decoded = Batch::decode(all.as_bytes().to_vec()).unwrap();
+        assert!(decoded == all && all.has_families() && !sample().has_families());
+        assert!(decoded.ops().skip(2).map(Op::split).eq(ops.map(|op| (family, op))));
+        all.clear();
+        assert!(!all.has_families());
     }
 
     #[test]

@@ -66,7 +66,8 @@ pub struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// Starts at the first byte of `bytes`. `what` names the structure that `bytes` should contain.
+    /// Returns a reader at the first byte of `bytes`. `what` names the structure that `bytes`
+    /// should contain.
     pub fn new(what: &'static str, bytes: &'a [u8]) -> Input<'a> {
         Input { what, bytes, at: 0 }
     }
@@ -99,18 +100,18 @@ impl<'a> Input<'a> {
         Ok(self.take(1)?[0])
     }
 
-    /// Reads four bytes.
+    /// Reads a fixed32 (four bytes).
     pub fn fixed32(&mut self) -> Result<u32, Corrupt> {
         Ok(u32::from_le_bytes(self.take(4)?.try_into().expect("took four bytes")))
     }
 
-    /// Reads eight bytes.
+    /// Reads a fixed64 (eight bytes).
     pub fn fixed64(&mut self) -> Result<u64, Corrupt> {
         Ok(u64::from_le_bytes(self.take(8)?.try_into().expect("took eight bytes")))
     }
 
-    /// Reads up to five bytes. Accepts padded encodings (`80 00` for 0) and rejects values above
-    /// `u32::MAX`.
+    /// Reads a varint32 of up to five bytes. Accepts padded encodings (`80 00` for 0) and rejects
+    /// values above `u32::MAX`.
     #[inline]
     pub fn varint32(&mut self) -> Result<u32, Corrupt> {
         match self.bytes.get(self.at) {
@@ -127,7 +128,8 @@ impl<'a> Input<'a> {
         u32::try_from(self.varint(5)?).map_err(|_| start.corrupt("varint32 above 32 bits"))
     }
 
-    /// Reads up to ten bytes. Accepts padded encodings and rejects values above `u64::MAX`.
+    /// Reads a varint64 of up to ten bytes. Accepts padded encodings and rejects values above
+    /// `u64::MAX`.
     pub fn varint64(&mut self) -> Result<u64, Corrupt> {
         self.varint(10)
     }
@@ -162,7 +164,7 @@ impl<'a> Input<'a> {
         self.corrupt(format!("{n} bytes needed, {} left", self.rest().len()))
     }
 
-    /// Reads a length and that many bytes.
+    /// Reads a slice: a length as varint32, and that many bytes.
     #[inline]
     pub fn slice(&mut self) -> Result<&'a [u8], Corrupt> {
         let bytes = self.varint32()?;

@@ -15,14 +15,16 @@ use crate::Corrupt;
 use crate::coding::{Input, put_varint32};
 use std::io::Read;
 
-/// Larger blocks are stored uncompressed. This size is far below the limits of every codec.
+/// Maximum size in bytes of a block that is compressed. Larger blocks are stored uncompressed.
+/// This size is far below the limits of every codec.
 const RAW_BYTES_MAX: usize = 1 << 30;
-/// Maximum size of a decompressed stream: the maximum size of a block or value.
+/// Maximum size in bytes of a decompressed stream: the maximum size of a block or value.
 const EXPANDED_BYTES_MAX: u64 = u32::MAX as u64;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const DEFLATE_ID: u8 = 4;
 
-/// [`Corrupt::what`] of a block that is well-formed, and whose codec this build does not have.
+/// The value of [`Corrupt::what`] for a well-formed block whose codec is not compiled into this
+/// build.
 pub const MISSING_CODEC: &str = "block of a codec that is not compiled in";
 
 /// A compression codec. The numbers are part of the on-disk format.
@@ -31,12 +33,13 @@ pub const MISSING_CODEC: &str = "block of a codec that is not compiled in";
 pub enum Codec {
     /// No compression.
     None = 0,
-    /// Fast compression. Every version of LevelDB reads it.
+    /// Snappy: fast compression. Every version of LevelDB reads it.
     #[default]
     Snappy = 1,
-    /// Dense compression. Versions of LevelDB after 1.23 read it. Needs the feature `zstd`.
+    /// Zstandard: dense compression. Versions of LevelDB after 1.23 read it. Needs the feature
+    /// `zstd`.
     Zstd = 2,
-    /// Fast compression. Only Terrace reads it.
+    /// LZ4: fast compression. Only Terrace reads it.
     Lz4 = 0x24,
 }
 
@@ -44,7 +47,7 @@ impl Codec {
     /// All codecs that can be written.
     pub const ALL: [Codec; 4] = [Codec::None, Codec::Snappy, Codec::Zstd, Codec::Lz4];
 
-    /// Returns the name used by options.
+    /// Returns the codec's name in options.
     pub fn name(self) -> &'static str {
         match self {
             Codec::None => "none",
@@ -54,7 +57,8 @@ impl Codec {
         }
     }
 
-    /// Returns whether this build has the codec; see the features of the crate.
+    /// Returns whether the codec is compiled into this build. Features of the crate select the
+    /// codecs.
     pub fn is_available(self) -> bool {
         match self {
             Codec::None => true,
@@ -64,7 +68,7 @@ impl Codec {
         }
     }
 
-    /// Returns the codec that options call `name`.
+    /// Returns the codec whose name in options is `name`.
     pub fn from_name(name: &str) -> Option<Codec> {
         Codec::ALL.into_iter().find(|codec| codec.name() == name)
     }
@@ -86,8 +90,8 @@ pub fn compress(codec: Codec, zstd_level: i32, raw: &[u8], out: &mut Vec<u8>) ->
     Codec::None
 }
 
-/// Appends `raw` in compressed form. If that fails, returns false, and `out` has undefined bytes
-/// after its old end.
+/// Appends `raw` to `out` in compressed form. Returns false on failure. The bytes of `out` after
+/// its old end are then undefined.
 fn squeeze(codec: Codec, zstd_level: i32, raw: &[u8], out: &mut Vec<u8>) -> bool {
     match codec {
         Codec::None => false,
@@ -114,8 +118,8 @@ fn squeeze(codec: Codec, zstd_level: i32, raw: &[u8], out: &mut Vec<u8>) -> bool
     }
 }
 
-/// Lets `write` fill up to `room` bytes at the end of `out`, and keeps the number of bytes that
-/// `write` returns.
+/// Extends `out` by `room` bytes and passes these bytes to `write`, which returns how many of them
+/// it has filled. Removes the other bytes. Returns false if `write` returns `None`.
 #[cfg(any(feature = "snappy", feature = "zstd", feature = "lz4"))]
 fn fill(out: &mut Vec<u8>, room: usize, write: impl FnOnce(&mut [u8]) -> Option<usize>) -> bool {
     let start = out.len();
@@ -125,8 +129,8 @@ fn fill(out: &mut Vec<u8>, room: usize, write: impl FnOnce(&mut [u8]) -> Option<
     written.is_some()
 }
 
-/// Decompresses `stored`, which is stored with codec `id`. Allocates no more memory than `stored`
-/// can expand to.
+/// Decompresses `stored`, which was compressed with the codec whose id is `id`. Allocates no more
+/// memory than `stored` can expand to.
 pub fn decompress(id: u8, stored: &[u8]) -> Result<Vec<u8>, Corrupt> {
     match id {
         0 => Ok(stored.to_vec()),
@@ -178,7 +182,8 @@ fn missing(codec: Codec) -> Corrupt {
     Corrupt::new(MISSING_CODEC, 0, format!("it is compressed with {name}; build Terrace with its feature `{name}`"))
 }
 
-/// Returns an error for a length to which `stored` bytes cannot expand.
+/// Returns an error if `stored` bytes of compressed data cannot expand to `claimed` bytes. One
+/// stored byte expands to at most `factor` bytes.
 #[cfg(any(feature = "snappy", feature = "lz4"))]
 fn believable(what: &'static str, claimed: usize, stored: usize, factor: usize) -> Result<(), Corrupt> {
     if claimed <= stored.saturating_mul(factor) + 64 {
@@ -198,17 +203,17 @@ fn unzstd(stored: &[u8]) -> Result<Vec<u8>, Corrupt> {
     inflate("zstd block", decoder, |decoder| decoder.finish().len())
 }
 
-/// Returns log2 of the largest window that a frame of `stored` bytes may request. This is 8 MiB,
-/// which every decoder should allow, or the largest size to which the frame can expand (128 KiB
-/// for each 4 bytes), if that is larger.
+/// Returns log2 of the largest window that a Zstandard frame of `stored` bytes may request. The
+/// largest window is 8 MiB, which every decoder should support. If the frame can expand to more
+/// than 8 MiB (128 KiB for each 4 bytes), the largest window is that size.
 #[cfg(feature = "zstd")]
 fn window_log2(stored: usize) -> u32 {
     let expanded = stored.saturating_mul(1 << 15).max(2);
     (expanded - 1).ilog2().saturating_add(1).clamp(23, 31)
 }
 
-/// Decompresses a whole stream. The output grows as data is decompressed. `left` returns the
-/// number of unused input bytes.
+/// Decompresses a whole stream. The output buffer grows while data are decompressed. `left`
+/// returns the number of input bytes that the decompressor did not use.
 fn inflate<R: Read>(what: &'static str, mut stream: R, left: impl FnOnce(R) -> usize) -> Result<Vec<u8>, Corrupt> {
     let mut raw = Vec::new();
     let bad = |detail: String| Corrupt::new(what, 0, detail);

@@ -16,16 +16,20 @@
 //!        varint64 number, varint64 bytes            that was added earlier in this edit
 //!   103  varint64 table, varint64 run               sorted run, if not 0, of a table that was added
 //!                                                   earlier in this edit; feature sorted-runs
+//!   104  varint32 family, slice name,               created column family; feature column-families
+//!        slice comparator name
+//!   105  varint32 family                            dropped column family
 //!   110  varint64 table, varint64 entries           number of entries; feature directory-tables
 //! table             = varint64 number, varint64 bytes, slice smallest, slice largest internal key
 //! table in a bundle = varint64 number, varint64 bytes, varint64 bundle, varint64 offset,
 //!                     slice smallest, slice largest internal key
 //! ```
+//! The level of a column family other than the default one is 7 × family + level in the family.
 //! Tags from 100 on are additions of Terrace. The kind of a segment is 1 for a WAL that contains
 //! values, and 2 for a segment of relocated values. Fields are written in this order. Source:
 //! LevelDB's `db/version_edit.cc`; spec: docs/format/manifest.md.
 use crate::{
-    Corrupt, LEVELS, LogId, SegmentId, SeqNo, TableId, Within,
+    Corrupt, FamilyId, LEVELS, LogId, SegmentId, SeqNo, TableId, Within,
     coding::{Input, put_slice, put_varint32, put_varint64},
     key,
 };
@@ -43,9 +47,17 @@ const ENTRIES: u32 = 110;
 const ADDED_WITHIN: u32 = 101;
 const REFERENCE: u32 = 102;
 const SORTED_RUN: u32 = 103;
+const CREATED_FAMILY: u32 = 104;
+const DROPPED_FAMILY: u32 = 105;
 
 /// Feature of stores that may have several sorted runs in a level below level 0.
 pub const SORTED_RUNS: &str = "sorted-runs";
+
+/// Bound of the numbers of column families. All their levels have 32-bit numbers.
+pub const FAMILIES_MAX: usize = u32::MAX as usize / LEVELS;
+
+/// Feature of stores that have, or had, another column family than the default one.
+pub const COLUMN_FAMILIES: &str = "column-families";
 
 /// One manifest record. If a field is absent, its value does not change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,7 +75,11 @@ pub struct Edit {
     pub next_file_number: Option<u64>,
     /// Largest sequence number in the SSTables.
     pub last_sequence: Option<SeqNo>,
-    /// For each level, the internal key after which the next compaction of the level starts.
+    /// Column families that are created or dropped. They are created before tables are added to
+    /// them.
+    pub families: Vec<FamilyChange>,
+    /// For each level, the internal key after which the next compaction of the level starts. A
+    /// level number includes the column family; see [`FamilyId::level`].
     pub compact_pointers: Vec<(usize, Vec<u8>)>,
     /// SSTables deleted from a level. They are deleted before those in `added` are added.
     pub deleted: Vec<(usize, TableId)>,
@@ -72,6 +88,22 @@ pub struct Edit {
     /// Number of entries of each added SSTable for which the manifest records it (directory
     /// tables).
     pub entries: Vec<(TableId, u64)>,
+}
+
+/// The creation or the end of a column family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FamilyChange {
+    /// The family exists from here on.
+    Created {
+        /// The number of the family, which no earlier family of the store had.
+        id: FamilyId,
+        /// The name of the family.
+        name: String,
+        /// The name of its comparator.
+        comparator: String,
+    },
+    /// The family no longer exists, nor do its SSTables.
+    Dropped(FamilyId),
 }
 
 /// An SSTable as the manifest describes it.
@@ -91,8 +123,8 @@ pub struct AddedTable {
     pub run: u64,
     /// Largest internal key.
     pub largest: Vec<u8>,
-    /// The value-log segments to which value pointers of this SSTable refer. Each segment has the
-    /// number of its bytes that this SSTable keeps live.
+    /// The value-log segments to which value pointers of this SSTable refer, each with the number
+    /// of its bytes that this SSTable keeps live.
     pub refs: Vec<(Referred, u64)>,
 }
 
@@ -123,8 +155,7 @@ impl Referred {
 }
 
 impl Edit {
-    /// Encodes the record. Levels must be below [`LEVELS`] and keys must be whole internal keys, as
-    /// [`Edit::decode`] demands.
+    /// Encodes the record. Keys must be whole internal keys, as [`Edit::decode`] demands.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for feature in &self.requires {
@@ -146,6 +177,7 @@ impl Edit {
                 put_varint64(&mut out, number);
             }
         }
+        self.families.iter().for_each(|change| put_family(&mut out, change));
         for (level, key) in &self.compact_pointers {
             put_level(&mut out, COMPACT_POINTER, *level);
             put_slice(&mut out, key);
@@ -200,6 +232,12 @@ impl Edit {
                 PREV_LOG_NUMBER => edit.prev_log_number = Some(input.varint64()?),
                 NEXT_FILE_NUMBER => edit.next_file_number = Some(input.varint64()?),
                 LAST_SEQUENCE => edit.last_sequence = Some(sequence(&mut input)?),
+                CREATED_FAMILY => edit.families.push(FamilyChange::Created {
+                    id: family(&mut input)?,
+                    name: text(&mut input)?,
+                    comparator: text(&mut input)?,
+                }),
+                DROPPED_FAMILY => edit.families.push(FamilyChange::Dropped(family(&mut input)?)),
                 COMPACT_POINTER => edit.compact_pointers.push((level(&mut input)?, internal_key(&mut input)?)),
                 DELETED => edit.deleted.push((level(&mut input)?, TableId(input.varint64()?))),
                 ADDED => edit.added.push((level(&mut input)?, added(&mut input, false)?)),
@@ -214,15 +252,40 @@ impl Edit {
     }
 }
 
+fn put_family(out: &mut Vec<u8>, change: &FamilyChange) {
+    match change {
+        FamilyChange::Created { id, name, comparator } => {
+            put_varint32(out, CREATED_FAMILY);
+            put_varint32(out, id.0);
+            put_slice(out, name.as_bytes());
+            put_slice(out, comparator.as_bytes());
+        }
+        FamilyChange::Dropped(id) => {
+            put_varint32(out, DROPPED_FAMILY);
+            put_varint32(out, id.0);
+        }
+    }
+}
+
+/// Decodes the number of a family that is created or dropped, which the default family never is.
+fn family(input: &mut Input<'_>) -> Result<FamilyId, Corrupt> {
+    let start = input.clone();
+    match input.varint32()? {
+        0 => Err(start.corrupt("the default column family is created or dropped")),
+        id if id as usize >= FAMILIES_MAX => Err(start.corrupt(format!("column family {id}"))),
+        id => Ok(FamilyId(id)),
+    }
+}
+
 fn put_level(out: &mut Vec<u8>, tag: u32, level: usize) {
     put_varint32(out, tag);
-    put_varint32(out, u32::try_from(level).expect("levels are few"));
+    put_varint32(out, u32::try_from(level).expect("families are bounded by `FAMILIES_MAX`"));
 }
 
 fn level(input: &mut Input<'_>) -> Result<usize, Corrupt> {
     let start = input.clone();
     let level = input.varint32()? as usize;
-    if level < LEVELS { Ok(level) } else { Err(start.corrupt(format!("level {level}"))) }
+    if level < FAMILIES_MAX * LEVELS { Ok(level) } else { Err(start.corrupt(format!("level {level}"))) }
 }
 
 fn sequence(input: &mut Input<'_>) -> Result<SeqNo, Corrupt> {
@@ -262,8 +325,8 @@ fn added(input: &mut Input<'_>, within: bool) -> Result<AddedTable, Corrupt> {
     })
 }
 
-/// Decodes the sorted run of an SSTable. The SSTable is one of those `added` so far, usually the
-/// last one.
+/// Decodes field 103, the number of the sorted run of an SSTable, and sets it in the SSTable's
+/// element of `added`. An earlier field of the same edit must have added the SSTable.
 fn sorted_run(input: &mut Input<'_>, added: &mut [(usize, AddedTable)]) -> Result<(), Corrupt> {
     let start = input.clone();
     let (id, run) = (TableId(input.varint64()?), input.varint64()?);
@@ -272,8 +335,8 @@ fn sorted_run(input: &mut Input<'_>, added: &mut [(usize, AddedTable)]) -> Resul
     Ok(())
 }
 
-/// Decodes a reference to a value-log object and attaches it to its SSTable. The SSTable is one of
-/// those `added` so far, usually the last one.
+/// Decodes field 102, a reference from an SSTable to a value-log segment, and adds it to the
+/// SSTable's element of `added`. An earlier field of the same edit must have added the SSTable.
 fn reference(input: &mut Input<'_>, added: &mut [(usize, AddedTable)]) -> Result<(), Corrupt> {
     let start = input.clone();
     let id = TableId(input.varint64()?);
@@ -314,6 +377,10 @@ mod tests {
             prev_log_number: Some(0),
             next_file_number: Some(301),
             last_sequence: Some(SeqNo(1000)),
+            families: vec![
+                FamilyChange::Created { id: FamilyId(2), name: "users".into(), comparator: "c".into() },
+                FamilyChange::Dropped(FamilyId(1)),
+            ],
             compact_pointers: vec![(1, key::encode(b"m", SeqNo(1), Kind::Put))],
             deleted: vec![(0, TableId(7)), (6, TableId(8))],
             added: vec![(2, table), (3, within)],
@@ -325,6 +392,7 @@ mod tests {
     fn bytes_are_as_specified() {
         let bytes = sample().encode();
         let mut want = b"\x64\x03lz4\x01\x1aleveldb.BytewiseComparator\x02\x05\x09\0\x03\xad\x02\x04\xe8\x07".to_vec();
+        want.extend_from_slice(b"\x68\x02\x05users\x01c\x69\x01");
         want.extend_from_slice(b"\x05\x01\x09m\x01\x01\0\0\0\0\0\0\x06\0\x07\x06\x06\x08");
         want.extend_from_slice(b"\x07\x02\xac\x02\xf0\xa2\x04\x09a\x01\x09\0\0\0\0\0\0\x09z\0\x03\0\0\0\0\0\0");
         want.extend_from_slice(b"\x66\xac\x02\x01\x04\xac\x02\x66\xac\x02\x02\x05\x01");
@@ -341,13 +409,15 @@ mod tests {
     fn invalid_input_is_rejected() {
         for (bytes, what) in [
             (&b"\x08\x01"[..], "unknown tag 8"),
-            (b"\x68", "unknown tag 104"),
+            (b"\x6b", "unknown tag 107"),
+            (b"\x68\0\x01a\x01b", "the default column family"),
+            (b"\x69\xff\xff\xff\xff\x0f", "column family 4294967295"),
             (b"\x67\x01\x01", "table 000001 has a sorted run, but was not added"),
             (b"\x66\x01\x01\x01\x01", "table 000001 refers to a segment, but was not added"),
             (b"\x66\x01\x03\x01\x01", "unknown kind of object 3"),
             (b"\x02\x05junk", "unknown tag 106"),
             (b"\x02", "varint runs past the end"),
-            (b"\x06\x07\x01", "level 7"),
+            (b"\x06\xff\xff\xff\xff\x0f\x01", "level 4294967295"),
             (b"\x05\x01\x071234567", "invalid internal key: 7 bytes"),
             (b"\x05\x01\x08\x0212345678", "invalid internal key: unknown kind 2"),
             (b"\x04\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "above 56 bits"),

@@ -22,8 +22,8 @@ pub struct Fences {
     ends: Vec<usize>,
     /// Length of the common prefix of all user keys except the last; 0 in a custom order.
     common: usize,
-    /// For each key, the eight bytes after the common prefix as a big-endian integer. Empty in a
-    /// custom order.
+    /// For each key except the last, the eight bytes after the common prefix as a big-endian
+    /// integer. Empty in a custom order.
     prefixes: Vec<u64>,
     /// The last integer of each group.
     stretches: Vec<u64>,
@@ -92,8 +92,8 @@ impl Fences {
         }
     }
 
-    /// Returns the range of keys whose integer is `wanted`. If only the last key of the array
-    /// follows this range, the range includes the last key too.
+    /// Returns the range of keys whose integer is `wanted`. The last key of the array has no
+    /// integer. If the range ends directly before the last key, the range includes this key too.
     fn undecided_behind_common(&self, wanted: u64) -> Range<usize> {
         let from = (self.stretches.partition_point(|&last| last < wanted) * STRETCH).min(self.prefixes.len());
         let to = (from + STRETCH).min(self.prefixes.len());
@@ -114,8 +114,8 @@ fn tied(prefixes: &[u64], wanted: u64) -> usize {
     some / 2 + within.partition_point(|&prefix| prefix == wanted)
 }
 
-/// Returns the first eight bytes as an integer that sorts as the bytes do. Missing bytes are
-/// treated as zero.
+/// Returns the first eight bytes as an integer that sorts as the bytes do. If there are fewer than
+/// eight bytes, zeros are appended.
 fn prefix(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     let known = bytes.len().min(8);

@@ -4,12 +4,14 @@
 //! ```text
 //! bloom filter   = bits ++ number of probes (1 byte); an empty filter matches nothing
 //!                  bit i is bit i % 8 of byte i / 8
-//! filter block   = filter* ++ offset of each filter (fixed32) ++ offset of these (fixed32) ++ 11
+//! filter block   = filter* ++ offset of each filter (fixed32) ++ start of these offsets (fixed32)
+//!                  ++ 11 (1 byte): log2 of the 2048 bytes of the SSTable that a filter covers
 //!                  filter i covers the data blocks that start in [2048 i, 2048 (i + 1))
 //! ```
-//! LevelDB stores a filter block under `filter.NAME`. Terrace can instead store one filter for the
-//! whole SSTable, under `terrace.filter.NAME`. Filter policies get user keys. Source: LevelDB's
-//! `util/bloom.cc`, `util/hash.cc`, `table/filter_block.cc`; spec: docs/format/table.md.
+//! LevelDB stores a filter block under the name `filter.NAME`. Terrace can instead store one
+//! filter for the whole SSTable, under the name `terrace.filter.NAME`. A filter policy receives
+//! user keys, not internal keys. Source: LevelDB's `util/bloom.cc`, `util/hash.cc`,
+//! `table/filter_block.cc`; spec: docs/format/table.md.
 mod block;
 mod bloom;
 
@@ -37,8 +39,8 @@ pub trait FilterPolicy: Send + Sync {
 pub trait HashPolicy: Send + Sync {
     /// Returns the hash of `key`.
     fn hash(&self, key: &[u8]) -> u32;
-    /// Appends a filter as [`FilterPolicy::create`] does, from the hashes of the keys. The caller
-    /// passes only one of several adjacent equal hashes.
+    /// Appends the filter that [`FilterPolicy::create`] would append for keys with these hashes. If
+    /// several adjacent keys have the same hash, the caller passes the hash once.
     fn create_of(&self, hashes: &[u32], out: &mut Vec<u8>);
 }
 

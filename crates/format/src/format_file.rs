@@ -16,8 +16,13 @@ use crate::{Corrupt, Layout, Medium, TableForm, Values};
 use std::fmt::Write;
 
 /// Feature flags that do not depend on the layout.
-const OTHER_FEATURES: &[&str] =
-    &["lz4", crate::range_tombstones::FEATURE, crate::value_log::WAL_SIDECAR, crate::edit::SORTED_RUNS];
+const OTHER_FEATURES: &[&str] = &[
+    "lz4",
+    crate::range_tombstones::FEATURE,
+    crate::value_log::WAL_SIDECAR,
+    crate::edit::SORTED_RUNS,
+    crate::edit::COLUMN_FAMILIES,
+];
 
 /// Returns whether this version of Terrace can read stores with the feature `feature`, which is
 /// named in the format file or in the manifest (see [`edit`](crate::edit)).
@@ -79,8 +84,9 @@ impl FormatFile {
         out
     }
 
-    /// Decodes the file's contents. An unknown version, field, value or feature is an error that
-    /// names it. If it were ignored, the store could be misread.
+    /// Decodes the file's contents. Returns an error that names the item if the file contains an
+    /// unknown version, field, value or feature. A reader that ignored such an item could misread
+    /// the store.
     pub fn decode(text: &str) -> Result<FormatFile, Corrupt> {
         let mut fields = Fields::read(text)?;
         let version = fields.take("version", |value| (value == VERSION).then_some(1))?;
@@ -104,11 +110,11 @@ impl FormatFile {
     }
 }
 
-/// The [`Corrupt::what`] of a format file that is well-formed but contains something that this
-/// version does not know.
+/// The value of [`Corrupt::what`] for a well-formed format file that contains an item which this
+/// version of Terrace does not know.
 pub const UNKNOWN: &str = "format file, newer than this version,";
 
-/// The lines of the file that the decoder has not used yet.
+/// The lines of the format file that the decoder has not processed yet.
 struct Fields<'a>(Vec<Field<'a>>);
 
 struct Field<'a> {

@@ -1,5 +1,5 @@
-//! A separate type for each kind of number, so that the number of an SSTable cannot be mistaken
-//! for that of a WAL.
+//! Defines a separate type for each kind of number, so that the number of an SSTable cannot be
+//! mistaken for that of a WAL.
 //!
 //! As in LevelDB, the numbers of SSTables, WALs and manifests come from one counter, the
 //! manifest's next file number.
@@ -26,6 +26,32 @@ impl SeqNo {
 }
 
 impl fmt::Display for SeqNo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// Number of a column family (a key space of a store with its own LSM-tree). The number is never
+/// assigned again, even after the family was dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FamilyId(pub u32);
+
+impl FamilyId {
+    /// The family that every store has.
+    pub const DEFAULT: FamilyId = FamilyId(0);
+
+    /// Returns the number that a manifest uses for `level` of this family.
+    pub fn level(self, level: usize) -> usize {
+        self.0 as usize * LEVELS + level
+    }
+
+    /// Returns the family and the level that `number` in a manifest stands for.
+    pub fn of_level(number: usize) -> (FamilyId, usize) {
+        (FamilyId(u32::try_from(number / LEVELS).expect("a manifest has 32 bits for it")), number % LEVELS)
+    }
+}
+
+impl fmt::Display for FamilyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
     }

@@ -60,7 +60,8 @@ pub(crate) fn kind_of(trailer: u64) -> Result<Kind, Corrupt> {
     Kind::from_byte(byte).ok_or_else(|| Corrupt::new("internal key", 0, format!("unknown kind {byte}")))
 }
 
-/// Splits an internal key that is known to be valid, such as a key from a cursor.
+/// Splits an internal key into user key, sequence number and kind. The key must be valid, as keys
+/// from a cursor are.
 #[inline]
 pub fn apart(internal: &[u8]) -> Parsed<'_> {
     let word = trailer(internal);
@@ -101,7 +102,8 @@ pub fn lookup(user: &[u8], seq: SeqNo) -> Vec<u8> {
     encode(user, seq, Kind::Put)
 }
 
-/// The result of [`lookup`]. For keys of usual length it needs no allocation.
+/// A lookup key: the smallest internal key that a reader may see, as [`lookup`] returns it. A
+/// lookup key of usual length needs no allocation.
 #[derive(Clone, Debug)]
 pub struct Lookup(Place);
 
@@ -111,7 +113,8 @@ enum Place {
     Heap(Vec<u8>),
 }
 
-/// Longer lookup keys are allocated on the heap.
+/// Maximum size in bytes of a lookup key without allocation. Longer lookup keys are allocated on
+/// the heap.
 const LOOKUP_BYTES: usize = 72;
 
 impl Lookup {
@@ -210,8 +213,8 @@ impl KeyOrder {
         self.user(user_key(a), user_key(b)).then_with(|| trailer(b).cmp(&trailer(a)))
     }
 
-    /// Compares internal keys as [`KeyOrder::internal`] does. The longest common prefix of the keys
-    /// has `common` bytes.
+    /// Compares internal keys as [`KeyOrder::internal`] does. `common` is the length in bytes of
+    /// the longest common prefix of the two keys.
     #[inline]
     pub fn internal_past(&self, a: &[u8], b: &[u8], common: usize) -> Ordering {
         match (self, user_key(a).get(common), user_key(b).get(common)) {
@@ -242,8 +245,8 @@ impl KeyOrder {
         self.adopt_shorter(key, user);
     }
 
-    /// Replaces `key` by an internal key with the shorter user key `user`. Its trailer is the one
-    /// that sorts first, so that the key precedes every entry of that user key.
+    /// Replaces `key` by an internal key with the user key `user`, which is shorter. The new
+    /// trailer has the largest sequence number, so the new key precedes every entry of `user`.
     fn adopt_shorter(&self, key: &mut Vec<u8>, user: Vec<u8>) {
         let old = user_key(key);
         if user.len() < old.len() && self.user(old, &user) == Ordering::Less {

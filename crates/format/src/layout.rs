@@ -1,8 +1,9 @@
 //! The layout of a store. It is chosen when the store is created, and recorded in the [FORMAT
 //! file](crate::format_file).
 //!
-//! The first variant of each enum is LevelDB's format. Every other variant is a feature: the
-//! manifest names it, so that LevelDB and older versions of Terrace refuse the store.
+//! The first variant of each enum is LevelDB's format. Every other variant has a feature flag in
+//! the manifest. Programs that do not know the flag (LevelDB and older versions of Terrace) refuse
+//! the store.
 
 macro_rules! choices {
     ($(#[$about:meta])* $kind:ident { $($(#[$what:meta])* $choice:ident = $name:literal, $feature:expr;)+ }) => {
@@ -14,7 +15,7 @@ macro_rules! choices {
         }
 
         impl $kind {
-            /// All variants. The first is LevelDB's.
+            /// All variants; LevelDB's is the first.
             pub const ALL: &'static [$kind] = &[$($kind::$choice),+];
 
             /// Returns the name used by the format file and by options.
@@ -27,7 +28,7 @@ macro_rules! choices {
                 $kind::ALL.iter().copied().find(|choice| choice.name() == name)
             }
 
-            /// Returns the feature flag of a store with this variant; `None` for LevelDB's.
+            /// Returns the feature flag of this variant; `None` for LevelDB's variant.
             pub fn feature(self) -> Option<&'static str> {
                 match self { $($kind::$choice => $feature),+ }
             }

@@ -47,7 +47,7 @@ pub use bundle::Within;
 pub use compress::Codec;
 pub use edit::{AddedTable, Edit, Referred};
 pub use format_file::FormatFile;
-pub use ids::{LEVELS, LogId, SegmentId, SeqNo, TableId};
+pub use ids::{FamilyId, LEVELS, LogId, SegmentId, SeqNo, TableId};
 pub use key::{Comparator, KeyOrder, Kind};
 pub use layout::{Layout, Medium, TableForm, Values};
 pub use names::FileName;

@@ -1,5 +1,7 @@
-//! Key-value pairs in one file each, as directory tables store them: the names of the files, the
-//! bytes before the value in a file, and references to the files.
+//! The format of directory tables. A directory table is an SSTable that is stored as a directory.
+//! Each value is in a separate file or inline in the index file. This module defines the names of
+//! the files, the bytes before the value in a file, and the references from the index to the
+//! files.
 //!
 //! ```text
 //! name      = key "." sequence "." checksum   sequence in decimal, checksum in 8 hexadecimal digits
@@ -33,8 +35,8 @@ const CUT: &str = "%+";
 const NONE: &str = "%-";
 /// Maximum length of sequence number and checksum in a name, with their dots.
 const HEADER_BYTES_MAX: usize = 1 + 17 + 1 + 8;
-/// Smallest supported limit for the length of file names. With a smaller limit names have no room
-/// for keys.
+/// Minimum length in bytes of file names that the file system must support. Shorter names have no
+/// room for keys.
 pub const NAME_BYTES_MIN: usize = HEADER_BYTES_MAX + 16;
 
 /// Returns the checksum of a key-value pair.
@@ -178,12 +180,13 @@ fn header(seq: SeqNo, checksum: u32) -> String {
     format!(".{seq}.{checksum:08x}")
 }
 
-/// Returns whether the name may contain the byte as it is. A dot at the start would hide the file.
+/// Returns whether `byte` is unescaped in file names. A dot at the start of a name is escaped,
+/// because it would hide the file.
 fn is_plain(byte: u8, first: bool) -> bool {
     byte.is_ascii_graphic() && byte != b'/' && byte != b'%' && !(first && byte == b'.')
 }
 
-/// Returns an upper bound for the number of bytes of `byte` in a name.
+/// Returns the maximum number of bytes that `byte` needs in a file name.
 fn escaped_bytes(byte: u8) -> usize {
     if is_plain(byte, byte == b'.') { 1 } else { 3 }
 }
@@ -231,8 +234,8 @@ impl PairName {
         Reference::File(InFile { bytes, checksum: self.checksum, cut })
     }
 
-    /// Verifies `file`, which has all bytes of the file with this name. Returns the internal key
-    /// and the offset of the value.
+    /// Verifies a file with this name; `file` has all its bytes. Returns the internal key and the
+    /// offset of the value.
     pub fn open(&self, file: &[u8]) -> Result<(Vec<u8>, usize), Corrupt> {
         let mut input = Input::new("pair", file);
         let user = if self.cut { input.slice()? } else { &self.user };
@@ -265,8 +268,8 @@ fn unescape(text: &str) -> Option<Vec<u8>> {
     Some(user)
 }
 
-/// Statistics of the files of a directory table. They are three fixed64 in meta block
-/// [`META_NAME`].
+/// Statistics of the files of a directory table. Meta block [`META_NAME`] stores them as three
+/// fixed64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PairProperties {
     /// Number of pairs that are in files.

@@ -6,7 +6,7 @@
 //!      8     8  tombstones among them 32     8  smallest sequence number
 //!     16     8  bytes of keys         40     8  largest sequence number
 //! ```
-//! A Terrace addition; spec: docs/format/table.md.
+//! This format is an addition of Terrace; spec: docs/format/table.md.
 use crate::{
     Corrupt, SeqNo,
     coding::{Input, put_fixed64},

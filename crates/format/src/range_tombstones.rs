@@ -48,7 +48,8 @@ impl Fragment {
     }
 }
 
-/// The largest range around a key in which the newest visible range tombstone is the same.
+/// The largest range around a user key in which the newest range tombstone that a reader sees is
+/// everywhere the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch<'a> {
     /// First key of the range; `None` is unbounded.
@@ -180,7 +181,7 @@ impl RangeTombstones {
         part
     }
 
-    /// Calls `keep` for each fragment, and replaces the fragment's sequence numbers by the result.
+    /// Replaces the sequence numbers of each fragment by the result of `keep` for this fragment.
     pub fn keep(&mut self, mut keep: impl FnMut(&Fragment) -> Vec<SeqNo>) {
         for fragment in &mut self.fragments {
             fragment.sequences = keep(fragment);

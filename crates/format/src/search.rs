@@ -100,8 +100,8 @@ impl Search {
     }
 }
 
-/// Returns whether the bytes before `at` may be a codec id and a checksum. Zeros are not accepted
-/// as a checksum, because lost pages read as zeros.
+/// Returns whether the bytes before `at` may be a block trailer: a codec id and a checksum. Zeros
+/// are not accepted as a checksum, because lost pages read as zeros.
 fn follows_a_trailer(bytes: &[u8], at: usize) -> bool {
     at.checked_sub(BLOCK_TRAILER_BYTES).is_some_and(|from| is_trailer(&bytes[from..at]))
 }
@@ -118,9 +118,9 @@ fn is_codec(byte: u8) -> bool {
 /// A position in the bytes, with the values that the equation in the module documentation needs.
 #[derive(Clone, Copy)]
 struct Place {
-    /// `S(p)`.
+    /// `S(p)`: the state of the CRC before the position.
     state: u32,
-    /// x^-8p.
+    /// x^-8p, the factor of the equation.
     back: u32,
 }
 
@@ -137,17 +137,18 @@ impl Place {
         self.back = self.back << 8 ^ BACK[(self.back >> 24) as usize];
     }
 
-    /// x^-8p (`S(p)` ^ `state`).
+    /// Returns x^-8p (`S(p)` ^ `state`): the left side of the equation if `state` is `!0`, the
+    /// right side if `state` is `T`.
     fn side(self, state: u32) -> u32 {
         multiply(self.state ^ state, self.back)
     }
 }
 
-/// Possible ends of blocks. The key is the right side of the equation.
+/// Possible ends of blocks, as pairs of the right side of the equation and the position.
 struct Ends(Vec<(u32, u32)>);
 
 impl Ends {
-    /// Collects the ends: each codec id followed by a checksum.
+    /// Collects the possible ends of blocks: all positions followed by a codec id and a checksum.
     fn of(bytes: &[u8]) -> Ends {
         let (mut ends, mut place) = (Vec::new(), Place::default());
         for (at, trailer) in bytes.windows(BLOCK_TRAILER_BYTES).enumerate() {
@@ -211,7 +212,8 @@ const TABLE: [u32; 256] = {
     table
 };
 
-/// Division by x^8: the contribution of the highest byte.
+/// The CRC step backwards over one byte, which is a division by x^8. Entry `b` is the contribution
+/// of `b` as the highest byte of the state.
 const BACK: [u32; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;

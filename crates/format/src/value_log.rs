@@ -1,4 +1,6 @@
-//! Segments of the value log. Batches are framed so that SSTables can point to single entries.
+//! The format of value-log segments (files with separated values). A segment consists of frames,
+//! and each frame stores one batch. A value pointer in an SSTable refers to a single entry of a
+//! frame.
 //!
 //! ```text
 //! segment = magic (8 bytes) frame*
@@ -31,7 +33,8 @@ pub use write::Framer;
 
 use crate::{SeqNo, crc};
 
-/// Feature flag of stores whose WALs may have a sidecar file (docs/format/value-log.md).
+/// Feature flag of stores whose WALs may have a sidecar: a second file, with the batches that have
+/// small values only (docs/format/value-log.md).
 pub const WAL_SIDECAR: &str = "small-log";
 
 /// First bytes of a segment. The last of these bytes is the format version.
@@ -71,16 +74,16 @@ impl Header {
         out
     }
 
-    /// Returns whether this can be the header of a frame that starts `left` bytes before the end of
-    /// the segment. An entry has at least 6 bytes.
+    /// Returns whether this header is plausible for a frame that starts `left` bytes before the end
+    /// of the segment. An entry has at least 6 bytes.
     fn is_plausible(&self, left: u64) -> bool {
         let entries = left.saturating_sub(HEADER_BYTES as u64);
         let fits = self.entry_bytes <= entries && u64::from(self.count) <= self.entry_bytes / 6;
         fits && (self.count == 0) == (self.entry_bytes == 0) && (1..SeqNo::MAX.0).contains(&self.first)
     }
 
-    /// Sets the frame's checksum in the header. `crc` is the checksum state that [`begin_crc`]
-    /// began and that covers the checksums of the entries.
+    /// Returns the header with the frame's checksum. `crc` is the checksum state from
+    /// [`begin_crc`], extended by the checksums of the entries.
     fn sealed(self, crc: u32) -> Header {
         Header { masked_crc: crc::mask(crc::extend(crc, &self.encode()[4..])), ..self }
     }

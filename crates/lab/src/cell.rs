@@ -1,5 +1,5 @@
-//! A cell is one engine in one round. It runs all workloads in order on one store. One child
-//! process runs one cell.
+//! A cell is one engine in one round of a comparison. It runs all workloads in order on one store,
+//! in one child process.
 //!
 //! ```text
 //! parent process            child process

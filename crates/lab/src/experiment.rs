@@ -1,12 +1,12 @@
-//! Experiments. Each is a TOML file for one table or figure. The file has the question, the size,
-//! and the expectations.
+//! Experiments. Each is a TOML file that describes the measurements of one table or figure: the
+//! question, the sizes, and the expectations.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `definition` `decode` | the fields of an experiment, and its checks |
 //! | `known` `planned` | the built-in experiments, and presets that do not exist yet |
 //! | `tables` `size` | load, common settings, device |
-//! | `points` | combinations of the values of all sweeps |
+//! | `points` | combinations of the values that the experiment varies |
 //! | `scale` | reduction to a smaller size |
 //! | `metric` `expression` | statements about figures |
 //! | `papers` | the figures of the papers |
@@ -148,7 +148,8 @@ because = "values are not compacted"
     }
 
     /// An expectation about the time of writes must also be stated for the settled time, which
-    /// includes the deferred work. Exempt is `readwhilewriting`, whose time is that of the reads.
+    /// includes the work that the engine deferred. The test exempts `readwhilewriting`, because its
+    /// time is that of the reads.
     #[test]
     fn claims_on_writes_also_cover_the_settled_time() {
         for (name, _) in known::LIST {

@@ -1,11 +1,12 @@
-//! Benchmarks and crash tests for Terrace and its peers: workloads, cost ledger, runs and reports.
+//! Benchmarks and crash tests for Terrace and its peers (other engines): workloads, cost ledger,
+//! runs and reports.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `target` | the interface to an engine |
 //! | `engines` | Terrace's presets, and fakes with known costs |
 //! | `workload` | operations, keys and values |
-//! | `cell` | one engine, one round: the work of one child process |
+//! | `cell` | the work of one child process: one engine in one round |
 //! | `ledger` | bytes, syncs and resources at each layer below the user |
 //! | `device` | the device under a store while it is measured |
 //! | `crash` | crash tests |

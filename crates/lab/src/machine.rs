@@ -1,5 +1,5 @@
-//! Description of the machine on which a cell (one engine in one round) ran. Readers need it to
-//! interpret the figures.
+//! Describes the machine on which a cell (one engine in one round) ran. Readers of a report need
+//! this description to interpret the figures.
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
@@ -18,8 +18,8 @@ pub struct Machine {
     pub memory_bytes: Option<u64>,
     /// Release of the kernel.
     pub kernel: String,
-    /// Whether the kernel reclaims idle memory although memory is free. Reads that would otherwise
-    /// hit the page cache may then reach the device.
+    /// Whether the kernel reclaims idle memory even if other memory is free. Reads that would
+    /// otherwise hit the page cache may then reach the device.
     #[serde(default)]
     pub reclaims_idle: bool,
     /// Type and options of the store's file system.
@@ -42,14 +42,14 @@ impl Machine {
     }
 }
 
-/// Returns the one-minute load average.
+/// Returns the one-minute load average of the machine.
 pub fn load() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }
 
-/// Returns whether DAMON, a part of the Linux kernel, reclaims idle memory through its own module
-/// or through a configured scheme (Linux, admin-guide/mm/damon). `sys` is the root of the sysfs
-/// tree.
+/// Returns whether DAMON, a part of the Linux kernel, reclaims idle memory. It does so through its
+/// own module or through a configured scheme (Linux, admin-guide/mm/damon). `sys` is the root of
+/// the sysfs tree.
 fn reclaims_idle(sys: &Path) -> bool {
     let word = |path: PathBuf| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let below = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -70,9 +70,10 @@ fn kibibytes(text: &str) -> Option<u64> {
     text.strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Returns `type options` of the mount that contains `dir`, from the text of /proc/self/mountinfo
-/// (proc(5)). This is the mount with the longest mount point that is a prefix of `dir`. If several
-/// mounts have the same mount point, it is the last one.
+/// Returns `type options` of the mount that contains `dir`. `mounts` is the text of
+/// /proc/self/mountinfo (proc(5)). Of the mounts whose mount point is a prefix of `dir`, the one
+/// with the longest mount point contains `dir`. If several mounts have the same mount point, the
+/// last one contains it.
 fn file_system(mounts: &str, dir: &Path) -> Option<String> {
     let parsed = mounts.lines().filter_map(|line| {
         let (front, back) = line.split_once(" - ")?;

@@ -1,5 +1,6 @@
-//! Runs a job on several threads that start together. Measures its time, and the latencies by kind
-//! of operation: a histogram of the whole run, and a timeline.
+//! Runs a job on several threads that start together. Measures the time of the job, and the
+//! latencies by kind of operation. The latencies have a histogram of the whole run, and a
+//! timeline.
 mod kind;
 mod latencies;
 mod timeline;
@@ -19,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Amount of completed work.
+/// Amount of work that a thread or a run has completed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Number of operations.
@@ -41,26 +42,26 @@ impl AddAssign for Tally {
     }
 }
 
-/// Threads of a run.
+/// Number of threads of a run, and whether it records latencies.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadPlan {
     /// Number of foreground threads. The workload ends when they have ended, and only their
     /// operations are counted.
     pub foreground: usize,
-    /// Number of background threads, which work until the foreground has ended. Their bytes and
-    /// latencies are included in the result, their operations are not.
+    /// Number of background threads. They work until the foreground threads have ended. Their bytes
+    /// and latencies are included in the result, but their operations are not.
     pub background: usize,
     /// Whether latencies are recorded.
     pub histogram: bool,
 }
 
-/// Result of a run.
+/// Result of running a job.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Totals of all threads. Operations and reads that found their key are those of the foreground
-    /// only.
+    /// Totals of all threads. The number of operations and the number of reads that found their key
+    /// exclude background threads.
     pub tally: Tally,
-    /// Seconds from the first operation to the last of the foreground.
+    /// Seconds from the first to the last operation of the foreground threads.
     pub seconds: f64,
     /// The recorded latencies; `None` if no latencies were recorded.
     pub recorded: Option<Recorded>,
@@ -89,7 +90,7 @@ impl Recorded {
     }
 }
 
-/// State of one thread of a run.
+/// State of one thread of a run. The thread uses it to count operations and to record latencies.
 #[derive(Debug)]
 pub struct Worker<'a> {
     /// Index of the thread from 0. Background threads have higher indexes than foreground threads.
@@ -114,7 +115,7 @@ struct RunState {
 const PROGRESS_OPS: u64 = 1024;
 
 impl Worker<'_> {
-    /// Makes a call. If latencies are recorded, records the call's latency.
+    /// Performs a call. If latencies are recorded, records the call's latency.
     #[inline]
     pub fn timed<T>(&mut self, kind: Kind, call: impl FnOnce() -> T) -> T {
         let Some(recorded) = &mut self.recorded else { return call() };
@@ -124,14 +125,15 @@ impl Worker<'_> {
         result
     }
 
-    /// Returns the current time if latencies are recorded. It serves for calls that
-    /// [`timed`](Worker::timed) cannot wrap.
+    /// Returns the current time if latencies are recorded, otherwise `None`. A thread uses it for
+    /// operations that are not a single call, so that [`timed`](Worker::timed) cannot wrap them.
     #[inline]
     pub fn now(&self) -> Option<Instant> {
         self.recorded.is_some().then(Instant::now)
     }
 
-    /// Records the time since `start`, which is a result of [`now`](Worker::now).
+    /// Records the latency of an operation that began at `start`, which is a result of
+    /// [`now`](Worker::now).
     #[inline]
     pub fn record_since(&mut self, kind: Kind, start: Option<Instant>) {
         if let (Some(recorded), Some(start)) = (&mut self.recorded, start) {
@@ -139,9 +141,10 @@ impl Worker<'_> {
         }
     }
 
-    /// Does the same as [`record_since`](Worker::record_since), and returns the current time as the
-    /// start of the next record. A step of a scan costs little more than reading the clock, so each
-    /// step reads the clock only once.
+    /// Records the latency of a step that began at `start`, as
+    /// [`record_since`](Worker::record_since) does. Returns the current time, which is the start of
+    /// the next step. A step of a scan costs little more than reading the clock, so each step reads
+    /// the clock only once.
     #[inline]
     pub fn record_lap(&mut self, kind: Kind, start: Option<Instant>) -> Option<Instant> {
         let (recorded, start) = (self.recorded.as_mut()?, start?);
@@ -150,8 +153,8 @@ impl Worker<'_> {
         Some(now)
     }
 
-    /// Counts finished operations. Returns false if another thread has failed and this thread must
-    /// end.
+    /// Counts finished operations. Returns false if another thread has failed, so that this thread
+    /// must end.
     #[inline]
     pub fn did(&mut self, ops: u64) -> bool {
         let before = self.tally.ops;
@@ -172,8 +175,8 @@ impl Worker<'_> {
     }
 }
 
-/// Marks a thread as ended when it is dropped, even after a panic, so that other threads do not
-/// wait for this thread.
+/// Marks a thread as ended when the guard is dropped, even after a panic. Otherwise other threads
+/// would wait for the thread forever.
 struct ThreadEndGuard<'a> {
     shared: &'a RunState,
     foreground: bool,
@@ -194,7 +197,8 @@ impl Drop for ThreadEndGuard<'_> {
 }
 
 /// Runs `job` on every thread of `plan`. About twice a second, `progress` receives the number of
-/// finished foreground operations. The first failure ends all threads and is returned.
+/// finished foreground operations. If a thread fails, all threads end, and the first failure is
+/// returned.
 pub fn run(
     plan: ThreadPlan,
     progress: &mut dyn FnMut(u64),

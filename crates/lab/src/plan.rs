@@ -1,12 +1,13 @@
-//! The order of cells. A cell is one engine in one round. A plan alternates the engines in each
-//! round, reuses finished cells, and repeats disturbed rounds once.
+//! The order of the cells in a comparison. A cell is one engine in one round. A plan alternates
+//! the engines in each round, reuses the results of finished cells, and repeats disturbed rounds
+//! once.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `run` | running a plan |
 //! | `child` | running one cell in its own process |
 //! | `others` | processor use of other processes |
-//! | `results` | finished cells on disk |
+//! | `results` | results of finished cells on disk |
 //! | `stop` | early end of a run by the user |
 pub mod child;
 pub mod others;
@@ -21,14 +22,16 @@ use crate::{
 use anyhow::{Context, Result, ensure};
 use std::path::PathBuf;
 
-/// Cost of an operation apart from its bytes, expressed as the number of bytes that take the same
-/// time.
+/// Cost of an operation apart from its bytes. It is expressed as a number of bytes that take the
+/// same time.
 const OPERATION_BYTES: usize = 500;
 
-/// A comparison. All engines run the same number of rounds, and each cell has its own store.
+/// A comparison of engines. All engines run the same number of rounds, and each cell (one engine
+/// in one round) has its own store.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The settings that all cells have in common. Engine, round and device are set per cell.
+    /// The parameters that all cells have in common. Engine, round and device are set for each
+    /// cell.
     cell: CellSpec,
     engines: Vec<String>,
     rounds: u32,
@@ -49,7 +52,7 @@ pub struct Cell<'a> {
 
 impl Plan {
     /// Creates a comparison of `engines`. `place` describes the device completely, and `program`
-    /// identifies the build. Results with another place or program belong to another plan.
+    /// identifies the build. Results with another device or build belong to another plan.
     pub fn new(cell: CellSpec, engines: Vec<String>, rounds: u32, place: &str, program: u64) -> Result<Plan> {
         let id = Plan::id_of(&cell, place, program)?;
         Plan::with_id(id, cell, engines, rounds)
@@ -62,7 +65,8 @@ impl Plan {
         Ok(format!("{:016x}", label(&format!("{text} {place} {program}"))))
     }
 
-    /// Creates a plan whose [id](Self::id_of) is known, possibly from another machine.
+    /// Creates a plan whose [identifier](Self::id_of) is known. The identifier may come from
+    /// another machine.
     pub fn with_id(id: String, cell: CellSpec, engines: Vec<String>, rounds: u32) -> Result<Plan> {
         ensure!(rounds > 0, "rounds must be at least 1");
         ensure!(!engines.is_empty(), "no engine given");
@@ -83,13 +87,14 @@ impl Plan {
         self.cell.memory.map_or(Ok(()), |_| memory::check())
     }
 
-    /// Returns the plan's identifier. Two results are comparable if all settings except engine and
-    /// round are equal; these settings determine the identifier.
+    /// Returns the plan's identifier, which is computed from all settings except engine and round.
+    /// Results of the same plan are comparable, because these settings are equal.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Returns the engines in the given order. The others are compared with the first.
+    /// Returns the engines in the order of the comparison. Reports compare the other engines with
+    /// the first one.
     pub fn engines(&self) -> &[String] {
         &self.engines
     }
@@ -99,13 +104,14 @@ impl Plan {
         self.rounds
     }
 
-    /// Returns the names of a cell's rows, in order.
+    /// Returns the names of a cell's rows (one per stage of a workload), in order.
     pub fn steps(&self) -> &[String] {
         &self.steps
     }
 
-    /// Returns an estimate of the amount of work, roughly proportional to the time of the plan. It
-    /// depends only on sizes, not on the engines, and it does not distinguish reads from writes.
+    /// Returns an estimate of the amount of work, which is roughly proportional to the time of the
+    /// plan. The estimate depends only on sizes. It ignores differences between engines, and
+    /// between reads and writes.
     pub fn work(&self) -> f64 {
         let CellSpec { num, writes, key_size, value_size, .. } = self.cell;
         let operations = writes.unwrap_or(num) as f64 * self.steps.len() as f64;
@@ -113,15 +119,15 @@ impl Plan {
         cells * operations * (key_size + value_size + OPERATION_BYTES) as f64
     }
 
-    /// Returns the cells of a round. Each round starts with another engine, so that no engine
-    /// always runs after the same one.
+    /// Returns the cells of a round. Each round starts with another engine, so that an engine does
+    /// not always run after the same other engine.
     pub fn round(&self, round: u32, attempt: u32) -> impl Iterator<Item = Cell<'_>> {
         let count = self.engines.len();
         let first = (round as usize - 1) % count;
         (0..count).map(move |at| Cell { engine: &self.engines[(first + at) % count], round, attempt })
     }
 
-    /// Returns the specification that the child process of `cell` receives.
+    /// Returns the description of `cell` that its child process receives.
     pub fn spec(&self, cell: Cell<'_>, dir: PathBuf, device: Option<PathBuf>) -> CellSpec {
         CellSpec { engine: cell.engine.into(), round: cell.round, dir, device, ..self.cell.clone() }
     }

@@ -1,8 +1,9 @@
-//! Studies. A study runs experiments, judges their expectations, and shows the results.
+//! Studies. A study runs experiments, judges their expectations, and shows the results. Each
+//! experiment has its own file.
 //!
 //! | module | contents |
 //! |---|---|
-//! | `lock` | one study at a time per machine |
+//! | `lock` | a lock that permits one study at a time per machine |
 //! | `folder` | the files of a run |
 //! | `run` | the order of experiments and cells |
 //! | `findings` | figures by engine, row and point |

@@ -1,8 +1,9 @@
-//! The lab's interface to an engine: Terrace, a peer (another engine), or a fake with known costs.
+//! The lab's interface to an engine. The engine is Terrace, a peer (another engine), or a fake
+//! with known costs.
 //!
-//! An [`Engine`] opens stores; a [`Target`] is one open store. Several threads call a target. The
-//! driver makes no other calls in the measured window, and a target only does its work, without
-//! bookkeeping.
+//! An [`Engine`] opens stores, and a [`Target`] is one open store. Several threads call a target.
+//! During a measurement the driver makes no other calls, and a target must do only the work of the
+//! call, without bookkeeping.
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -12,8 +13,8 @@ use std::{
     time::Duration,
 };
 
-/// Result of an engine's call. The error text is stored in the row of the failed cell (one engine
-/// in one round).
+/// Result of an engine's call. The lab stores the error text in the row of the failed cell (one
+/// engine in one round).
 pub type Result<T> = anyhow::Result<T>;
 
 /// Settings that all engines of a run have in common. Every report prints them. Sizes are in
@@ -22,7 +23,7 @@ pub type Result<T> = anyhow::Result<T>;
 pub struct Settings {
     /// Size at which a memtable is full. Each engine may have two memtables.
     pub write_buffer_size: u64,
-    /// Size at which a compaction closes an output file.
+    /// Size at which a compaction closes an output SSTable.
     pub max_file_size: u64,
     /// Size of the cache of uncompressed blocks.
     pub cache_size: u64,
@@ -36,7 +37,8 @@ pub struct Settings {
     pub verify_checksums: bool,
     /// Size limit of level 1.
     pub level_base: u64,
-    /// Number of level 0 files that trigger a compaction, slow writes down, and stop them.
+    /// Three numbers of level 0 files: the number that triggers a compaction, the number that slows
+    /// writes down, and the number that stops them.
     pub l0_triggers: (u32, u32, u32),
     /// Maximum number of open files.
     pub max_open_files: u32,
@@ -73,7 +75,7 @@ pub struct EngineBuild {
     pub assertions: Option<bool>,
 }
 
-/// The storage medium of an engine's stores.
+/// The storage medium that an engine's stores need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StoreMedium {
     /// A file system.
@@ -81,15 +83,16 @@ pub enum StoreMedium {
     FileSystem,
     /// A device without a file system.
     Device,
-    /// A small file system, and the rest of the same device without one.
+    /// A small file system in a first partition of a device, and the rest of the device without
+    /// one.
     Both,
 }
 
-/// Name of the link to a device without a file system. The link is in the directory that contains
-/// the store.
+/// Name of the link to a device without a file system. The directory that contains the store
+/// contains this link.
 pub const BARE: &str = "bare";
 
-/// Removes `dir`, which may be a directory or a link to a device.
+/// Removes the store at `dir`, which is a directory or a link to a device.
 pub fn remove_store(dir: &Path) -> Result<()> {
     match fs::symlink_metadata(dir) {
         Ok(found) if found.is_symlink() => fs::remove_file(dir),
@@ -99,8 +102,8 @@ pub fn remove_store(dir: &Path) -> Result<()> {
     .with_context(|| format!("remove {}", dir.display()))
 }
 
-/// Returns the link to a device in the parent directory of `dir`. The engine called `name` needs
-/// it.
+/// Returns the path of the link to a device, which is in the parent directory of `dir`. `name` is
+/// the name of the engine that needs the link.
 ///
 /// # Errors
 /// The link does not exist.
@@ -115,12 +118,13 @@ pub trait Engine: Send + Sync {
     /// Returns the name in the form of `--engine`, with the preset: `terrace:volatile`, `leveldb`,
     /// `rocksdb:universal`.
     fn name(&self) -> String;
-    /// Returns the build. If the engine is not installed, the error explains how to install it.
+    /// Returns information about the engine's build. If the engine is not installed, the error
+    /// explains how to install it.
     fn build(&self) -> std::result::Result<EngineBuild, String>;
-    /// Returns the settings that this engine cannot adopt, each with the value that the engine uses
-    /// instead. Reports print them.
+    /// Returns the settings that this engine cannot take over. Each has the value that the engine
+    /// uses instead. Reports print them.
     fn departures(&self, settings: &Settings) -> Vec<String>;
-    /// Returns the storage medium of its stores.
+    /// Returns the storage medium that the engine's stores need.
     fn below(&self) -> StoreMedium {
         StoreMedium::FileSystem
     }
@@ -129,11 +133,12 @@ pub trait Engine: Send + Sync {
         remove_store(dir)?;
         fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))
     }
-    /// Opens the store in `dir`, and creates it if it is missing. Settings that the engine cannot
-    /// adopt are an error.
+    /// Opens the store in `dir`, and creates it if it is missing. A setting for which the engine
+    /// has no substitute, such as a compression that it lacks, is an error.
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Target>>;
-    /// Shortens timers from seconds to milliseconds for crash campaigns. Returns the minimum
-    /// duration of a history in which all background work happens several times.
+    /// Shortens the engine's timers from seconds to milliseconds for crash campaigns. Returns the
+    /// minimum duration of a history (the batches that a crash test writes) in which all kinds of
+    /// background work happen several times.
     fn shorten_timers(&mut self) -> Duration {
         Duration::ZERO
     }
@@ -141,8 +146,8 @@ pub trait Engine: Send + Sync {
     fn check(&self, _dir: &Path) -> Result<()> {
         Ok(())
     }
-    /// Makes stores report files as durable although they are not. This is a negative control (an
-    /// intentional fault) of crash campaigns.
+    /// Makes stores report files as durable although the files are not. This is a negative control
+    /// (an intentional fault) of crash campaigns.
     ///
     /// # Errors
     /// The engine does not track durability.
@@ -151,7 +156,7 @@ pub trait Engine: Send + Sync {
     }
 }
 
-/// One change of a write.
+/// One change in a write: a put or a delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'a> {
     /// Sets a key.
@@ -160,7 +165,7 @@ pub enum Change<'a> {
     Delete(&'a [u8]),
 }
 
-/// One open store.
+/// One open store of an engine.
 pub trait Target: Send + Sync {
     /// Applies `changes` as one batch. If `sync`, the batch is durable on return.
     fn write(&self, changes: &[Change<'_>], sync: bool) -> Result<()>;
@@ -171,9 +176,10 @@ pub trait Target: Send + Sync {
     /// or after `from`, or, if `reverse`, at the last key at or before `from`. Without `from`, it
     /// starts at the first key or, if `reverse`, at the last.
     fn scan(&self, from: Option<&[u8]>, reverse: bool, visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()>;
-    /// Compacts everything, as db_bench's `compact` does.
+    /// Compacts the whole store, as db_bench's workload `compact` does.
     fn compact(&self) -> Result<()>;
-    /// Returns the written and durable watermarks, if the engine reports them.
+    /// Returns the written and the durable watermark (positions in the sequence of writes), if the
+    /// engine reports them.
     fn watermarks(&self) -> Option<Watermarks> {
         None
     }
@@ -182,8 +188,8 @@ pub trait Target: Send + Sync {
     fn wait_durable(&self) -> Result<()> {
         anyhow::bail!("the engine makes writes durable only with `sync`")
     }
-    /// Returns the number of version edits that are not durable yet. The store keeps the files that
-    /// they replace until then.
+    /// Returns the number of version edits that are not durable yet. Until an edit is durable, the
+    /// store keeps the files that the edit replaces.
     fn pending(&self) -> u64 {
         0
     }
@@ -197,33 +203,36 @@ pub trait Target: Send + Sync {
     }
 }
 
-/// Positions in the sequence of writes, as increasing numbers that the engine defines.
+/// Two positions in the sequence of writes. A position is a number that the engine defines and
+/// that increases with each write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watermarks {
     /// The position of the last write.
     pub written: u64,
-    /// The position of the last write that survives a power cut together with all writes before it.
+    /// The position of the last write that survives a power cut. All writes before it survive, too.
     pub durable: u64,
 }
 
-/// An engine's own counters since the store was opened; empty for peers.
+/// An engine's own counters since the store was opened. Of the peers (other engines), some report
+/// stall times, and none reports other counters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EngineCounts {
-    /// Bytes written to storage by purpose (`wal flush compaction ingest value_log gc manifest
-    /// other`, as far as they exist); `None` for peers.
+    /// Bytes written to storage by purpose: `wal flush compaction ingest value_log gc manifest
+    /// other`, as far as the engine has them. `None` for peers.
     pub bytes_by_purpose: Option<BTreeMap<String, u64>>,
-    /// The `compaction` bytes by output level; `None` for peers.
+    /// Bytes that compactions wrote, by output level; `None` for peers.
     pub compaction_by_level: Option<BTreeMap<String, u64>>,
-    /// Syncs by kind (`tables manifest log value_log directory root filesystem`); `None` for peers.
+    /// Syncs by kind: `tables manifest log value_log directory root filesystem`. `None` for peers.
     pub syncs: Option<BTreeMap<String, SyncCount>>,
-    /// Syncs of SSTables by the purpose of the SSTable (`flush compaction …`).
+    /// Syncs of SSTables by the purpose for which the SSTable was written, such as `flush` or
+    /// `compaction`.
     pub table_syncs: Option<BTreeMap<String, SyncCount>>,
     /// Number of memtable flushes.
     pub flushes: Option<u64>,
     /// Free bytes of the store's medium, if the engine reports them.
     #[serde(default)]
     pub free_bytes: Option<u64>,
-    /// Time of write stalls; `None` if the engine does not report it.
+    /// Total time of write stalls. `None` if the engine does not report it.
     pub stall: Option<Duration>,
 }
 

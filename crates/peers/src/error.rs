@@ -1,20 +1,21 @@
-//! Errors of calls into other stores.
+//! Errors of calls into other key-value stores.
 use std::{ffi::CString, os::unix::ffi::OsStrExt, path::Path};
 
-/// An error of a call into another store. The error has the store's own text if the store returned
-/// one.
+/// An error of a call into another key-value store. If that store returned an error text, the
+/// error contains this text.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeerError {
-    /// The shared library is not installed, or it lacks a function. The error says how to install
-    /// the library.
+    /// The shared library of the store is not installed, or it lacks a function. The error says how
+    /// to install the library.
     #[error("cannot load {name} ({reason}); {install}")]
     NotLoaded {
         /// Name of the store.
         name: &'static str,
-        /// The dynamic linker's error for the first of the library's file names.
+        /// The dynamic linker's error text. If several file names of the library were tried, it is
+        /// the error for the first one.
         reason: String,
-        /// How to install the library.
+        /// Instructions to install the library.
         install: &'static str,
     },
     /// The store returned an error.

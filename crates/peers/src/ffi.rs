@@ -1,4 +1,5 @@
-//! Loads C libraries and defines handles that own the objects of a library.
+//! Loads C libraries of other key-value stores, and defines handles that own the objects of a
+//! library.
 //!
 //! All unsafe code of this crate is in this file, in `ffi/common.rs` and in the `ffi.rs` of each
 //! library. It relies on two invariants:
@@ -6,8 +7,9 @@
 //! - *Code stays mapped.* A library is never unloaded, because these stores start threads that
 //!   never end. A function pointer from a library is therefore valid until the process ends.
 //! - *Handles are live.* A [`Handle`] owns its object, destroys it exactly once, and is the only
-//!   way to reach it. An object may borrow others: a database borrows its cache, an iterator its
-//!   database. A field or a lifetime of the caller keeps the borrowed objects alive.
+//!   way to reach it. An object may borrow other objects: a database borrows its cache, and an
+//!   iterator borrows its database. A field or a lifetime of the caller keeps the borrowed objects
+//!   alive.
 #![allow(unsafe_code)]
 pub(crate) mod common;
 
@@ -20,12 +22,12 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// Out-parameter of a C function for its error text.
+/// The argument through which a C function returns its error text.
 pub(crate) type Err = *mut *mut c_char;
-/// A pointer to bytes, as the C functions take it.
+/// A pointer to bytes, in the type that the C functions take.
 pub(crate) type Ptr = *const c_char;
 
-/// Declares types that are only used through a pointer.
+/// Declares C types that Rust code uses only through a pointer.
 macro_rules! opaque {
     ($($name:ident)*) => { $(
         #[repr(C)]
@@ -33,11 +35,13 @@ macro_rules! opaque {
     )* };
 }
 
-/// Declares a struct of C functions named `<prefix><field>` and its loader. `bind` returns the
-/// name of a missing function. The types must be transcribed from the library's header.
+/// Declares a struct of C functions and its loader. The C function of a field is named
+/// `<prefix><field>`. If a function is missing in the library, the loader `bind` returns its name.
+/// The types must be transcribed from the library's header.
 macro_rules! functions {
     ($table:ident $(<$of:ident>)?; $($name:ident: fn($($arg:ty),*) $(-> $ret:ty)?;)*) => {
-        /// C functions. Calling one is unsafe; the methods of this module are the safe interface.
+        /// Pointers to C functions. A call of one of them is unsafe. The methods of this module are
+        /// the safe interface.
         pub(crate) struct $table $(<$of>)? { $(pub(crate) $name: unsafe extern "C" fn($($arg),*) $(-> $ret)?),* }
 
         impl $(<$of>)? $table $(<$of>)? {
@@ -55,8 +59,8 @@ macro_rules! functions {
     };
 }
 
-/// Declares setters of an options object in the form `name(c_function, type in Rust => type in
-/// C);`. Each setter calls one function of the table `extra`.
+/// Declares setters of an options object. Each line has the form `name(c_function, type in Rust =>
+/// type in C);`. A setter calls its function in the table `extra`.
 macro_rules! setters {
     ($options:ident: $($name:ident($c:ident, $rust:ty => $as:ty);)*) => { $(
         pub(super) fn $name(&self, options: &mut Handle<$options>, value: $rust) {
@@ -68,7 +72,8 @@ macro_rules! setters {
 
 pub(crate) use {functions, opaque, setters};
 
-/// The libraries of one kind that this process has loaded. Each library is loaded once.
+/// The libraries of one kind (LevelDB, for example) that this process has loaded. Each library is
+/// loaded once.
 pub(crate) struct Loaded<A: 'static>(Mutex<Vec<(PathBuf, &'static A)>>);
 
 impl<A> Loaded<A> {
@@ -76,8 +81,8 @@ impl<A> Loaded<A> {
         Loaded(Mutex::new(Vec::new()))
     }
 
-    /// Loads `file` and binds its functions. `file` is a path, or a name that the dynamic linker
-    /// searches for.
+    /// Loads the library in `file` and binds its functions. `file` is a path, or a name that the
+    /// dynamic linker searches for.
     ///
     /// # Errors
     /// The error text of the dynamic linker, or the name of a missing function from `bind`.
@@ -86,7 +91,7 @@ impl<A> Loaded<A> {
         file: &Path,
         bind: impl FnOnce(&libloading::Library) -> std::result::Result<A, String>,
     ) -> std::result::Result<&'static A, String> {
-        // This lock is held only to push an entry.
+        // The lock is held while the library is loaded, so that each library is loaded only once.
         let mut loaded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, api)) = loaded.iter().find(|(path, _)| path == file) {
             return Ok(api);
@@ -101,15 +106,15 @@ impl<A> Loaded<A> {
     }
 }
 
-/// Owns one object of a library and destroys it on drop.
+/// Owns one object of a C library, and destroys the object on drop.
 pub(crate) struct Handle<T> {
     object: NonNull<T>,
     destroy: unsafe extern "C" fn(*mut T),
 }
 
 impl<T> Handle<T> {
-    /// Takes ownership of an object returned by a constructor; `destroy` must be the destructor of
-    /// its type.
+    /// Takes ownership of an object that a C constructor returned. `destroy` must be the destructor
+    /// of the object's type.
     pub(crate) fn new(object: *mut T, destroy: unsafe extern "C" fn(*mut T)) -> Handle<T> {
         Handle {
             object: NonNull::new(object).expect("the stores' constructors abort instead of returning null"),
@@ -124,42 +129,44 @@ impl<T> Handle<T> {
 
 impl<T> Drop for Handle<T> {
     fn drop(&mut self) {
-        // SAFETY: the pointer came from the constructor that `destroy` belongs to, and only this
-        // handle destroys it.
+        // SAFETY: the pointer came from the constructor that belongs to `destroy`, and only this
+        // handle destroys the object.
         unsafe { (self.destroy)(self.as_ptr()) }
     }
 }
 
-/// Objects that may move to another thread and are used by one thread at a time.
+/// Marks C objects that may move to another thread but are used by only one thread at a time.
 ///
 /// # Safety
 /// The library does not tie the object to a thread.
 pub(crate) unsafe trait SendObject {}
 
-/// Objects that several threads may use at the same time.
+/// Marks C objects that several threads may use at the same time.
 ///
 /// # Safety
-/// The library locks the object internally, or the object does not change after it is shared,
+/// The library locks the object internally. Or the object does not change after it is shared,
 /// because its setters take `&mut`.
 pub(crate) unsafe trait SyncObject: SendObject {}
 
-// SAFETY: this is the contract of `SendObject`.
+// SAFETY: an object that is not tied to a thread may move. This is the contract of `SendObject`.
 unsafe impl<T: SendObject> Send for Handle<T> {}
-// SAFETY: this is the contract of `SyncObject`.
+// SAFETY: several threads may use the object at the same time. This is the contract of
+// `SyncObject`.
 unsafe impl<T: SyncObject> Sync for Handle<T> {}
 
-/// Marks the types of a library as movable or shared between threads: `threads! { SendObject:
-/// Batch; SyncObject: Db Options }`. The safety argument is a comment at each use of the macro.
+/// Marks the types of a library as movable to other threads, or as shared between threads. An
+/// example is `threads! { SendObject: Batch; SyncObject: Db Options }`. Each use of the macro has
+/// a comment with the safety argument.
 macro_rules! threads {
     (SendObject: $($movable:ident)*; SyncObject: $($shared:ident)*) => {
         $(
-            // SAFETY: see the call of this macro.
+            // SAFETY: the use of this macro has a comment that gives the argument for each type.
             unsafe impl $crate::ffi::SendObject for $movable {}
         )*
         $(
-            // SAFETY: as above.
+            // SAFETY: the use of this macro has a comment that gives the argument for each type.
             unsafe impl $crate::ffi::SendObject for $shared {}
-            // SAFETY: as above.
+            // SAFETY: the use of this macro has a comment that gives the argument for each type.
             unsafe impl $crate::ffi::SyncObject for $shared {}
         )*
     };
@@ -167,16 +174,17 @@ macro_rules! threads {
 
 pub(crate) use threads;
 
-/// Returns the start of a slice as a C pointer.
+/// Returns a C pointer to the first byte of a slice.
 pub(crate) fn start(bytes: &[u8]) -> Ptr {
     bytes.as_ptr().cast()
 }
 
-/// Returns a slice of a library's memory. An empty slice may come with a null pointer.
+/// Returns a slice of memory that a library owns. A C function may return a null pointer for an
+/// empty slice.
 ///
 /// # Safety
 /// `start` points to `len` bytes that do not change during `'a`, unless `len` is 0.
 pub(crate) unsafe fn borrowed_bytes<'a>(start: Ptr, len: usize) -> &'a [u8] {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller guarantees that `start` points to `len` bytes that do not change.
     if len == 0 { &[] } else { unsafe { slice::from_raw_parts(start.cast(), len) } }
 }

@@ -1,11 +1,11 @@
-//! Other key-value stores behind a safe Rust interface. Their libraries are loaded at run time
-//! through their C APIs.
+//! A safe Rust interface to other key-value stores. The crate loads their libraries at run time
+//! and calls their C APIs.
 //!
-//! No library is linked at build time. Therefore all crates build, and all other tests run, on a
-//! machine without LevelDB. [`require()`] alone decides whether a test whose library is missing is
-//! skipped or fails. With the feature `lab`, the same libraries are also benchmark targets.
-//! Further targets are stores that are Rust crates: `fjall` and `redb`. A feature of the same name
-//! compiles each of them in.
+//! No library is linked at build time. All crates therefore build, and all other tests run, on a
+//! machine without LevelDB. If the library that a test needs is missing, [`require()`] alone
+//! decides whether the test is skipped or fails. With the feature `lab`, the same libraries are
+//! also benchmark targets. Further targets are stores that are Rust crates: `fjall` and `redb`.
+//! For each of them, a feature of the same name compiles it in.
 #![deny(unsafe_code)]
 
 mod error;

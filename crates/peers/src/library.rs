@@ -1,5 +1,5 @@
-//! Shared libraries of other stores on this machine: where they are, where they are from, and how
-//! they were compiled.
+//! Finds the shared libraries of other key-value stores on this machine, and determines their
+//! source and how they were compiled.
 use std::{
     env, fs,
     path::{Path, PathBuf},
@@ -15,23 +15,25 @@ pub fn directory() -> PathBuf {
     })
 }
 
-/// Properties of a library that are read from its files. No function of the library is called.
+/// Properties of a shared library that are read from its files. No function of the library is
+/// called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LibraryInfo {
-    /// Version from the note (text file) next to the library. `None` for a library of the system.
+    /// Version from the note (a text file) next to the library. `None` for a library of the system,
+    /// which has no note.
     pub version: Option<String>,
-    /// Source of the library.
+    /// Source of the library, such as a package or a source build.
     pub source: String,
-    /// Whether the library's code contains the CRC-32C instruction and this processor supports it.
-    /// `None` if this platform cannot be checked.
+    /// Whether the library's code contains the CRC-32C instruction and this processor supports the
+    /// instruction. `None` if this cannot be determined on this platform.
     pub hardware_crc: Option<bool>,
     /// Whether assertions are compiled in; `None` if the file cannot be read.
     pub assertions: Option<bool>,
 }
 
 impl LibraryInfo {
-    /// Reads the library in `file` and the note next to it, `<file>.txt` (version and source, one
-    /// line each).
+    /// Reads the library in `file` and the note next to it, the file `<file>.txt`. The note has the
+    /// version and the source, one line each.
     pub fn of(file: &Path) -> LibraryInfo {
         let note = fs::read_to_string(format!("{}.txt", file.display())).unwrap_or_default();
         let mut lines = note.lines().map(str::to_owned);
@@ -57,9 +59,9 @@ pub(crate) fn of_system(name: &str) -> Option<PathBuf> {
     paths.filter(|path| is_named(path) && !path.starts_with(&own)).map(Path::to_owned).next()
 }
 
-/// Searches the code for the instruction `crc32` on eight bytes (F2, REX.W, 0F 38 F1), which every
-/// implementation that uses the CRC-32C instruction contains. One match by chance occurs in about
-/// one of ten thousand libraries of this size. Two matches by chance practically never occur.
+/// Searches `code` for the instruction `crc32` on eight bytes (F2, REX.W, 0F 38 F1). Every
+/// implementation that uses the CRC-32C instruction contains it. The same bytes occur once by
+/// chance in about one of ten thousand libraries of this size, and practically never twice.
 fn hardware_crc(code: &[u8]) -> Option<bool> {
     #[cfg(target_arch = "x86_64")]
     {
@@ -73,8 +75,8 @@ fn hardware_crc(code: &[u8]) -> Option<bool> {
     }
 }
 
-/// Searches for the text of `assert(Valid())`. This assertion guards every iterator of LevelDB and
-/// RocksDB, and its text is in the library only if assertions are compiled in.
+/// Searches `code` for the text `assert(Valid())`. This assertion guards every iterator of LevelDB
+/// and RocksDB. The library contains its text only if assertions are compiled in.
 fn has_assertions(code: &[u8]) -> bool {
     code.windows(8).any(|at| at == b"Valid()\0")
 }

@@ -1,11 +1,12 @@
-//! Decides what happens to a test if the machine lacks something that the test needs.
+//! Decides what happens to a test if the machine lacks something that the test requires.
 //!
-//! By default such a test is skipped and prints the reason. On a continuous-integration machine a
-//! skip would hide a gap. There, `TERRACE_REQUIRE` names the requirements that must be present,
-//! separated by commas, or is `all`. A test whose named requirement is missing then fails.
+//! By default such a test is skipped and prints the reason. On a continuous-integration machine,
+//! skipped tests could go unnoticed. There, the variable `TERRACE_REQUIRE` names the requirements
+//! that must be present, separated by commas, or is `all`. A test whose named requirement is
+//! missing then fails.
 use std::{env, fmt::Display};
 
-/// The environment variable that turns skips into failures.
+/// The environment variable that turns skipped tests into failures.
 const VARIABLE: &str = "TERRACE_REQUIRE";
 
 /// Returns the object that a test requires, if the machine has it.

@@ -1,4 +1,4 @@
-//! An open store of a library with LevelDB's C API. LevelDB and RocksDB share this code.
+//! An open store of a library with LevelDB's C API. The code serves LevelDB and RocksDB.
 use crate::{
     Result,
     ffi::{
@@ -8,17 +8,18 @@ use crate::{
 };
 use std::ffi::CString;
 
-/// A library's marker type, and the parts that only its stores have.
+/// A library: its marker type, and the objects that only its stores have.
 pub trait PeerLibrary: 'static {
-    /// Objects that the database borrows. They are dropped after the database is closed.
+    /// Objects that an open database borrows. They are dropped after the database is closed.
     type Parts: Send + Sync;
 }
 
-/// An open store that any thread may use. Dropping it waits for running background work and closes
-/// the store. The newest writes stay in the WAL. Errors are the library's own.
+/// An open store, which any thread may use. Dropping it waits for running background work and
+/// closes the store. The newest writes remain in the WAL, because a close does not flush the
+/// memtable. Errors are those of the library.
 pub struct Store<L: PeerLibrary> {
-    // Must be the first field: the database is closed before `parts`, which it borrows from, is
-    // dropped.
+    // This field must be the first one. Fields are dropped in their order, and the database must be
+    // closed before `parts` is dropped, because it borrows objects in `parts`.
     pub(crate) db: Handle<Db<L>>,
     pub(crate) read: Handle<ReadOptions<L>>,
     write: [Handle<WriteOptions<L>>; 2], // not synced, synced
@@ -27,7 +28,7 @@ pub struct Store<L: PeerLibrary> {
 }
 
 impl<L: PeerLibrary> Store<L> {
-    /// Wraps an open database. `parts` owns the objects that the database borrows.
+    /// Creates a store from an open database. `parts` owns the objects that the database borrows.
     pub(crate) fn new(
         common: &'static Common<L>,
         db: Handle<Db<L>>,
@@ -43,15 +44,15 @@ impl<L: PeerLibrary> Store<L> {
         }
     }
 
-    /// Stores an entry. With `sync`, the entry survives a power cut once this call has returned.
+    /// Puts an entry. If `sync`, the entry survives a power cut once this call has returned.
     ///
     /// # Errors
-    /// The library's errors. The same is true for all methods below.
+    /// The library's errors. All methods of a store have the same errors.
     pub fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
         self.common.put(&self.db, &self.write[usize::from(sync)], key, value)
     }
 
-    /// Deletes a key, whether it is present or not.
+    /// Deletes a key. The key may be absent.
     ///
     /// # Errors
     /// The library's errors.
@@ -64,7 +65,8 @@ impl<L: PeerLibrary> Store<L> {
         Batch { batch: self.common.batch(), common: self.common }
     }
 
-    /// Applies a batch atomically.
+    /// Applies a batch atomically. If `sync`, the batch survives a power cut once this call has
+    /// returned.
     ///
     /// # Errors
     /// The library's errors.
@@ -72,31 +74,32 @@ impl<L: PeerLibrary> Store<L> {
         self.common.write(&self.db, &self.write[usize::from(sync)], &mut batch.batch)
     }
 
-    /// Flushes the memtable and compacts the range, both ends included. `None` means unbounded.
+    /// Flushes the memtable and compacts the keys from `from` to `to`, both included. `None` means
+    /// that the range is unbounded at this end.
     pub fn compact_range(&self, from: Option<&[u8]>, to: Option<&[u8]>) {
         self.common.compact_range(&self.db, from, to);
     }
 
-    /// Returns a property such as `leveldb.stats` or `rocksdb.num-files-at-level0`; `None` for an
-    /// unknown name.
+    /// Returns the value of a property such as `leveldb.stats` or `rocksdb.num-files-at-level0`.
+    /// Returns `None` for an unknown name.
     pub fn property(&self, name: &str) -> Option<String> {
         self.common.property(&self.db, &CString::new(name).ok()?)
     }
 }
 
-/// Changes that are applied atomically; made by [`Store::batch`].
+/// A batch of changes, which are applied atomically. [`Store::batch`] creates it.
 pub struct Batch<L: 'static> {
     batch: Handle<common::Batch<L>>,
     common: &'static Common<L>,
 }
 
 impl<L> Batch<L> {
-    /// Adds an entry.
+    /// Adds the put of an entry to the batch.
     pub fn put(&mut self, key: &[u8], value: &[u8]) {
         self.common.batch_put(&mut self.batch, key, value);
     }
 
-    /// Adds a tombstone.
+    /// Adds the delete of a key to the batch.
     pub fn delete(&mut self, key: &[u8]) {
         self.common.batch_delete(&mut self.batch, key);
     }

@@ -26,9 +26,9 @@ use terrace_vfs::{
 pub struct CrashFs(Arc<CrashFsInner>);
 
 struct CrashFsInner {
-    // Everything except the lock file. It is locked for one operation at a time.
+    // Everything except the lock file. The mutex is held for one operation at a time.
     history: Mutex<History>,
-    // Locked before `history`.
+    // The holders of the lock file. Lock order: this mutex before `history`.
     lock: Mutex<Holders>,
     open_files_max: OnceLock<u64>,
 }
@@ -254,8 +254,8 @@ impl Folders for CrashFs {
         self.record(|history| history.link(from, to))
     }
 
-    /// Guarantees only what the contract of `sync_folders` guarantees. The rest of the file system
-    /// stays unsynced.
+    /// Syncs only the named folders and their files, because the contract of `sync_folders`
+    /// guarantees no more. The rest of the file system stays unsynced.
     fn sync_folders(&self, names: &[String]) -> io::Result<()> {
         self.record(|history| names.iter().try_for_each(|name| history.sync_folder(&format!("{name}/"))))
     }

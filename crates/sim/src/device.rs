@@ -12,8 +12,8 @@ use terrace_device::{BlockDevice, Error, Result, Stream};
 
 const BLOCK: u64 = 4096;
 const SECTOR: usize = 512;
-/// Maximum number of requests that are not durable. If there are more, the older half becomes
-/// durable, because real devices write their caches back eventually.
+/// Maximum number of recorded requests that are not durable. When there are more, the older half
+/// becomes durable, because real devices eventually write their caches back.
 const OPEN_MAX: usize = 256;
 
 type Block = Arc<[u8; BLOCK as usize]>;
@@ -37,12 +37,13 @@ struct Recording {
     lies: bool,
 }
 
-/// The durable state just before event number `at`.
+/// The durable state of the device just before event number `at`.
 struct Durable {
     at: usize,
     /// Contents that every power cut preserves.
     blocks: Blocks,
-    /// Later events, in order. A power cut may preserve or lose each of them.
+    /// Events before `at` that are not durable, in order. A power cut may preserve or lose each of
+    /// them.
     open: Vec<Event>,
 }
 
@@ -128,7 +129,8 @@ impl CrashDevice {
         let mut recording = self.recording.lock();
         recording.advance(step);
         let mut blocks = recording.base.blocks.clone();
-        // In one of four cases no event survives, in one of four all events, in two of four some.
+        // Of the events that are not durable, none survives in one of four power cuts, all survive
+        // in one of four, and some survive in two of four.
         let odds = [0, 4, 1 + rng.below(3), 1 + rng.below(3)][rng.below(4)];
         for event in &recording.base.open {
             match event {
@@ -208,7 +210,8 @@ impl Event {
         }
     }
 
-    /// Splits the event into parts. All blocks of a part have the same result of `holds`.
+    /// Splits the event into parts. All blocks of a part have the same result of `holds`, which is
+    /// returned with the part.
     fn parts(&self, holds: impl Fn(u64) -> bool) -> Vec<(bool, Event)> {
         let range = match self {
             Event::Write(first, written) => *first..first + written.len() as u64,

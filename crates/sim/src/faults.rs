@@ -38,7 +38,7 @@ pub enum Fault {
     EioAtSync,
 }
 
-/// Selects the failing calls and their fault.
+/// A plan: which calls fail, and with which fault.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     from: u64,
@@ -175,13 +175,14 @@ impl FaultFs {
         Box::new(Writer { fs: self.clone(), inner, pages })
     }
 
-    /// Returns the page state of file `name`. Files created outside this wrapper lose nothing.
+    /// Returns the page state of file `name`. A file that was created without this wrapper loses
+    /// nothing.
     fn pages(&self, name: &str) -> Pages {
         self.counter.lock().files.get(name).cloned().unwrap_or_default()
     }
 
-    /// Counts a sync call and executes it. If the file's unsynced data are already lost, there is
-    /// nothing to sync and the call succeeds.
+    /// Counts a sync call and executes `save`. If the file's unsynced data are already lost, the
+    /// kernel has nothing to write, so the call succeeds without `save`.
     fn sync_pages(&self, pages: &Pages, save: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         self.call(Needs::Sync).inspect_err(|_| pages.lose())?;
         if pages.lost_any() {

@@ -1,16 +1,16 @@
-//! A second directory on the disk of a [`CrashFs`], below the first directory. It serves tests of
-//! stores that share files by hard links.
+//! A second directory on the disk of a [`CrashFs`] (a recording directory), inside the first
+//! directory. It serves tests of stores that share files by hard links.
 //!
-//! Both directories share one journal, like two directories of one ext4 file system. Under
+//! Both directories share one journal, as two directories of one ext4 file system do. Under
 //! [`Rules::Posix`](crate::Rules) a sync of either directory syncs both, which is more than POSIX
-//! guarantees. Therefore use this type with ext4 rules only.
+//! guarantees. Tests must therefore use this type with ext4 rules only.
 use crate::CrashFs;
 use std::{io, ops::Range};
 use terrace_vfs::{
     Capacity, DirEntry, DirectoryLock, FileSystem, FileUse, Folders, Inside, JournalCommit, ReadFile, WriteFile,
 };
 
-/// The directory `name` below the directory of `disk`. Locking it has no effect.
+/// The directory `name` inside the directory of `disk`. Locking it has no effect.
 #[derive(Clone)]
 pub struct Folder {
     disk: CrashFs,
@@ -18,7 +18,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Returns the folder `name` of `disk`. The folder need not exist.
+    /// Returns the directory `name` of `disk`. It need not exist yet.
     pub fn new(disk: CrashFs, name: &str) -> Folder {
         Folder { disk, name: name.into() }
     }
@@ -61,7 +61,7 @@ impl FileSystem for Folder {
         self.disk.link(&self.file(from), &self.file(to))
     }
 
-    /// Hard-links a file of the parent directory.
+    /// Hard-links a file of the first directory into this one.
     fn take(&self, from: &dyn FileSystem, name: &str, to: &str) -> io::Result<bool> {
         assert_eq!(from.name(), self.disk.name(), "a folder takes files from its parent");
         self.disk.link(name, &self.file(to)).map(|()| true)

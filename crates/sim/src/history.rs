@@ -1,8 +1,9 @@
-//! The recorded history of a directory. Its indexes give the state after any step with a few
-//! binary searches.
+//! The recorded history of a directory. Its indexes give the state of the directory after any step
+//! with a few binary searches.
 //!
-//! Steps are numbered from 1. Step 0 is the initial state. A name refers to a file, and a file
-//! outlives its names, like an inode. A removed file can therefore reappear after a power cut.
+//! A step is one recorded operation. Steps are numbered from 1, and step 0 is the initial state. A
+//! name refers to a file, and a file outlives its names, like an inode. A removed file can
+//! therefore reappear after a power cut.
 use crate::{Image, Rng, Rules, image::Content};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -46,13 +47,13 @@ pub(crate) struct File {
     pub content: Content,
     /// Size in bytes.
     pub written: Timeline<usize>,
-    /// Length of the synced prefix.
+    /// Length in bytes of the synced prefix.
     pub synced: Timeline<usize>,
-    /// Length of the prefix that was written back but not synced. A journal commit that begins now
-    /// makes this prefix durable.
+    /// Length in bytes of the prefix that was written back but not synced. A journal commit that
+    /// begins now makes this prefix durable.
     written_back: Timeline<usize>,
-    /// Punched ranges, with the step of each hole. States before that step have the bytes, later
-    /// states have zeros. A power cut in this model never undoes a hole, and no test relies on
+    /// Punched ranges, each with the step of its hole. States before that step have the bytes,
+    /// later states have zeros. In this model a power cut never undoes a hole. No test relies on
     /// that.
     punched: Vec<(usize, Range<usize>)>,
     /// Whether space is allocated in advance. Appends within the allocated space are not journaled.
@@ -78,8 +79,8 @@ impl File {
         content.without(self.punched[..until].iter().map(|(_, range)| range.clone()))
     }
 
-    /// Applies a journal commit. It completes at step `now` and covers the state right after step
-    /// `covers`.
+    /// Applies a journal commit to the file. The commit completes at step `now` and covers the
+    /// state right after step `covers`.
     fn commit(&mut self, now: usize, covers: usize) {
         if let Some(bytes) = self.written_back.at(covers)
             && bytes > self.synced.now()
@@ -91,7 +92,7 @@ impl File {
 
 /// A completed journal commit.
 pub(crate) struct Commit {
-    /// The step at which it completed.
+    /// The step at which the commit completed.
     ended: usize,
     /// All names of the state right after this step are durable.
     covers: usize,
@@ -125,7 +126,7 @@ pub(crate) struct History {
     pub files: Vec<File>,
     /// Every change to `names` since step 0, in order.
     pub changes: Vec<Change>,
-    /// In order of completion.
+    /// Completed journal commits, in order of completion.
     commits: Vec<Commit>,
     journal: Journal,
 }
@@ -185,10 +186,11 @@ impl History {
         file.written.push(now, file.content.bytes());
     }
 
-    /// Models `fdatasync`. On ext4, a sync of a file with new metadata commits the journal, and
-    /// with it every earlier directory operation. A rename or link alone is not such metadata, and
-    /// neither are bytes in preallocated space. This commit also covers other files, but the model
-    /// lets a power cut lose those until the journal has counted the commit.
+    /// Models `fdatasync`. On ext4, a sync of a file with new metadata commits the journal, and the
+    /// commit makes every earlier directory operation durable. A rename or link alone is not new
+    /// metadata of the file, and neither are bytes in preallocated space. The commit also covers
+    /// other files. The model nevertheless lets a power cut lose those files until the journal has
+    /// counted the commit.
     pub fn sync(&mut self, id: FileId) -> io::Result<()> {
         self.check_journal()?;
         let (now, last) = (self.step(), self.last_commit(self.steps));
@@ -211,7 +213,7 @@ impl History {
         file.written_back.push(now, written);
     }
 
-    /// Commits the journal. Under POSIX rules there is no such call, so this has no effect.
+    /// Commits the journal. Under POSIX rules a program cannot do this, so the call has no effect.
     pub fn commit(&mut self) -> io::Result<()> {
         self.check_journal()?;
         let now = self.step();
@@ -223,7 +225,7 @@ impl History {
         Ok(())
     }
 
-    /// Returns the journal's own count of commits.
+    /// Returns the number of commits that the journal has counted.
     pub fn counted(&mut self) -> u64 {
         self.advance_journal();
         self.journal.counted
@@ -235,8 +237,8 @@ impl History {
         (self.journal.counted + 1) as u32 + u32::from(self.journal.in_flight.is_some())
     }
 
-    /// Returns an error if the journal was aborted, as every operation that changes metadata does
-    /// then.
+    /// Returns an error if the journal was aborted. Every operation that changes metadata then
+    /// fails with this error.
     pub fn check_journal(&self) -> io::Result<()> {
         if self.journal.aborted.is_some() { Err(io::ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(()) }
     }
@@ -246,7 +248,7 @@ impl History {
         self.journal.aborted = Some(self.steps);
     }
 
-    /// Returns the last step that can survive a power cut after `step`.
+    /// Returns the last step whose operations can survive a power cut after `step`.
     pub fn last_possible(&self, step: usize) -> usize {
         self.journal.aborted.map_or(step, |aborted| aborted.min(step))
     }
@@ -275,8 +277,8 @@ impl History {
         }
     }
 
-    /// Completes a commit of all names, for a caller that waited for it. The journal has not
-    /// counted this commit yet.
+    /// Completes a commit of all names, for a caller that has waited for the commit. The journal
+    /// has not counted this commit yet.
     fn names_committed(&mut self, now: usize) {
         self.complete_commit(now);
         self.commits.push(Commit { ended: now, covers: now });
@@ -309,7 +311,7 @@ impl History {
         self.remove(folder)
     }
 
-    /// Returns a folder and everything that was ever in it.
+    /// Returns the folder and every name that ever was in it.
     fn within<'a>(&'a self, folder: &'a str) -> impl Iterator<Item = (&'a Arc<str>, &'a Timeline<Option<FileId>>)> {
         let from = (Bound::Included(folder), Bound::Unbounded);
         self.names.range::<str, _>(from).take_while(move |(name, _)| name.starts_with(folder))
@@ -359,8 +361,9 @@ impl History {
         self.names.get(name).and_then(Timeline::now).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Removes names whose parent folder does not exist. Either the folder was lost, or its removal
-    /// survived while the removal of the name within it did not.
+    /// Removes from `names` those whose parent folder does not exist after the power cut. Either
+    /// the power cut lost the folder, or the removal of the folder survived and the removal of the
+    /// name did not.
     pub fn reachable(&self, mut names: BTreeMap<Arc<str>, FileId>) -> BTreeMap<Arc<str>, FileId> {
         // A folder sorts before its contents.
         let mut folders = BTreeSet::new();
@@ -386,8 +389,8 @@ impl History {
 }
 
 /// Returns the parent folder of `name`, with its trailing `/`. Returns `None` for top-level names,
-/// and for names in `lost`, which is created implicitly. A folder is a file whose name ends in
-/// `/`.
+/// and for names in a folder `lost`, which exists without being created. A folder is recorded as a
+/// file whose name ends in `/`.
 fn folder_of(name: &str) -> Option<&str> {
     let end = name.trim_end_matches('/').rfind('/')?;
     (name[..end].rsplit('/').next() != Some("lost")).then_some(&name[..=end])

@@ -36,7 +36,7 @@ impl Content {
         Content { data: self.data.clone(), bytes, zeros }
     }
 
-    /// Returns a view with additional zeros in `ranges`, given in any order.
+    /// Returns a view in which `ranges`, given in any order, also read as zeros.
     pub fn without(&self, ranges: impl Iterator<Item = Range<usize>>) -> Content {
         let mut all: Vec<_> = self.zeros.iter().cloned().chain(ranges).collect();
         if all.len() == self.zeros.len() {

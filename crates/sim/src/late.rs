@@ -22,8 +22,8 @@ const STEPS_MAX: usize = 12;
 /// on the seed and on n.
 pub struct LateTracker {
     permille: usize,
-    // Locked during syncs, so that `commit` also waits for builds that another thread is
-    // completing.
+    // This mutex is locked during syncs, so that `commit` also waits for builds that another thread
+    // is completing.
     state: Mutex<State>,
 }
 
@@ -47,7 +47,8 @@ impl LateTracker {
         LateTracker::failing(seed, 0)
     }
 
-    /// Returns a tracker that lets about `permille` of 1000 builds fail and never syncs those.
+    /// Returns a tracker that lets about `permille` of 1000 builds fail. The files of a failed
+    /// build are never synced.
     pub fn failing(seed: u64, permille: u32) -> LateTracker {
         LateTracker {
             permille: permille as usize,
@@ -68,7 +69,7 @@ impl DurabilityTracker for LateTracker {
         let fails = state.rng.chance(self.permille, 1000);
         let build = Waiting { files, completer, steps, fails };
         if steps == 0 {
-            // The build's handle reports a failure, as for every other build.
+            // The build's handle reports the failure, so the error is ignored here.
             let _ = build.complete(fs, io_stats);
         } else {
             state.waiting.push(build);
@@ -90,7 +91,7 @@ impl DurabilityTracker for LateTracker {
         let outstanding = !state.waiting.is_empty();
         state.waiting.iter_mut().for_each(|build| build.steps -= 1);
         for build in state.waiting.extract_if(.., |build| build.steps == 0) {
-            // The build's handle reports a failure.
+            // The build's handle reports the failure, so the error is ignored here.
             let _ = build.complete(fs, io_stats);
         }
         Ok(outstanding)
@@ -105,7 +106,7 @@ impl DurabilityTracker for LateTracker {
 }
 
 impl Waiting {
-    /// Completes the durability handle.
+    /// Syncs the files unless the build must fail, and completes the durability handle.
     fn complete(self, fs: &dyn FileSystem, io_stats: &IoStats) -> Result<()> {
         let done = if self.fails { self.injected_failure() } else { self.sync(fs, io_stats) };
         match &done {

@@ -30,7 +30,7 @@ pub enum Rules {
     Posix,
 }
 
-/// Unit of writeback.
+/// Unit of writeback, in bytes.
 const PAGE_BYTES: usize = 4096;
 /// Unit in which preallocated files grow, in bytes. The end of such a file is zeros.
 const ALLOCATED_BYTES: usize = 64 << 10;
@@ -74,7 +74,7 @@ impl History {
             Rules::Posix => (self.names_by_chance(step, bias, &mut rng), step),
         };
         let (bias, seed) = (Bias::draw(&mut rng), rng.next_u64());
-        // Each file has one generator, so that all names of a file have the same contents.
+        // Each file has one random generator, so that all names of a file have the same contents.
         self.image(step, names, |id, file| {
             let mut rng = Rng::of(seed, id as u64);
             if file.preallocated {
@@ -108,8 +108,8 @@ impl History {
         }
     }
 
-    /// Returns the names after a random subset of the directory operations since the last directory
-    /// sync.
+    /// Returns the names under POSIX rules: a random subset of the directory operations since the
+    /// last directory sync is applied.
     fn names_by_chance(&self, step: usize, bias: Bias, rng: &mut Rng) -> BTreeMap<Arc<str>, FileId> {
         let synced = self.last_commit(step);
         let mut names = self.names_at(synced);
@@ -136,9 +136,9 @@ impl History {
     }
 }
 
-/// Returns the content of a file after a power cut at `step`, if the disk has the file's growth up
-/// to step `reached`. A commit may make bytes durable long after the step that it covers, so the
-/// synced length is the one at `step`, not at `reached`.
+/// Returns the content of a file after a power cut at `step`. `reached` is the last step whose
+/// growth of the file is on disk. The synced length is the one at `step`, not at `reached`,
+/// because a commit may make bytes durable long after the step that it covers.
 fn surviving_content(file: &File, step: usize, reached: usize, bias: Bias, rng: &mut Rng) -> Content {
     let written = file.written.at(reached).expect("a named file exists");
     let synced = file.synced.at(step).expect("a named file exists").min(written);

@@ -1,14 +1,14 @@
-//! A durability mode for negative controls. It reports every durability handle as durable
-//! immediately, without any sync. A crash test that does not fail with it proves nothing about
-//! durability handles.
+//! A durability mode that lies, as a negative control for crash tests. A durability handle says
+//! whether the files of a job are durable. In this mode every handle says so immediately, without
+//! any sync. A crash test that does not fail in this mode proves nothing about durability handles.
 use terrace_storage::{
     DurabilityHandle, IoStats, Result,
     backends::files::fs::FileSystem,
     durability::{DurabilityTracker, Finished},
 };
 
-/// The durability tracker of this module. WALs and roots (the manifest and `CURRENT`) are synced
-/// as usual. Only the reports about tables are false.
+/// The durability tracker of this mode. WALs and roots (the manifest and `CURRENT`) are synced as
+/// usual. Only the reports about tables are false.
 pub struct LyingTracker;
 
 impl DurabilityTracker for LyingTracker {

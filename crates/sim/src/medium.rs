@@ -32,7 +32,7 @@ pub enum Recorder {
     Directory(CrashFs),
     /// A device.
     Device(CrashDevice),
-    /// Both.
+    /// A directory and a device.
     Split(CrashFs, Together),
 }
 
@@ -43,7 +43,7 @@ pub enum Remains {
     Directory(Image),
     /// The contents of a device.
     Device(DeviceImage),
-    /// The contents of both.
+    /// The contents of a directory and of a device.
     Split(Image, DeviceImage),
 }
 

@@ -12,8 +12,8 @@ use terrace_vfs::{
 /// The limits. The default is no limits.
 #[derive(Clone, Debug)]
 pub struct NameLimits {
-    /// Whether names that differ only in case are the same name. An existing file keeps the case
-    /// with which it was created.
+    /// Whether names that differ only in case are the same name. An existing file keeps the case of
+    /// its creation.
     pub folds_case: bool,
     /// Longest name in bytes.
     pub name_bytes_max: usize,
@@ -39,8 +39,8 @@ impl Default for NameLimits {
 pub struct LimitedNamesFs {
     inner: Arc<MemFs>,
     narrow: NameLimits,
-    /// Names in the form in which they were created, by lookup key. No other lock is taken while
-    /// this one is held.
+    /// The names as they were created, by lookup key. No other lock is taken while this lock is
+    /// held.
     names: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
@@ -54,7 +54,7 @@ impl LimitedNamesFs {
         if self.narrow.folds_case { name.to_lowercase() } else { name.into() }
     }
 
-    /// Returns the form in which the name was created, for a lookup of `name`.
+    /// Returns the existing name that equals `name`, as it was created.
     fn made(&self, name: &str) -> String {
         self.names.lock().get(&self.key(name)).cloned().unwrap_or_else(|| name.into())
     }

@@ -1,5 +1,5 @@
-//! A directory that scrambles all bytes. An access that bypasses the file-system interface reads
-//! or writes garbage, so a test detects it.
+//! A directory that scrambles all bytes of its files. If code reads or writes a file without the
+//! file-system interface, it reads or writes garbage, and a test detects that.
 use crate::rng::mix;
 use std::{io, sync::Arc};
 use terrace_format::Medium;
@@ -103,8 +103,8 @@ impl FileSystem for ScrambleFs {
 
 struct Writer {
     inner: Box<dyn WriteFile>,
-    /// Size of the file so far. After a failed append it is wrong, and callers must not append
-    /// again.
+    /// Size of the file in bytes. The size is wrong after a failed append, so callers must not
+    /// append again.
     bytes: u64,
 }
 

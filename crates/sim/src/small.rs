@@ -1,6 +1,6 @@
-//! A directory on a device of a given size. It runs out of space like a real one: appends use
-//! space, removals and punched holes free it. Space that a file has reserved is not available to
-//! other files.
+//! A directory on a device of a given size. Like a real device, it can run out of space: appends
+//! use space, and removals and punched holes free it. Space that a file has reserved is not
+//! available to other files.
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeSet, HashMap},
@@ -30,13 +30,13 @@ struct Space {
     reserved: u64,
     /// Bytes that files use.
     used: u64,
-    /// Names, and the inode number of each name's file.
+    /// Names of files, each with the inode number of its file.
     names: HashMap<String, u64>,
     inodes: HashMap<u64, Inode>,
     made: u64,
     /// Number of appends rejected for lack of space.
     refused: u64,
-    /// Whether the device does not report its `free_bytes`.
+    /// Whether the directory hides the device's free space (`free_bytes`).
     silent: bool,
 }
 
@@ -44,7 +44,7 @@ struct Space {
 struct Inode {
     names: u64,
     bytes: u64,
-    /// Page numbers of the punched pages.
+    /// The punched pages of the file, by page number.
     punched: BTreeSet<u64>,
 }
 
@@ -104,13 +104,13 @@ impl SmallFs {
         SmallFs { inner, space: Arc::new(Mutex::new(space)) }
     }
 
-    /// Sets the capacity so that `bytes` are free.
+    /// Sets the capacity of the device so that `bytes` bytes are free.
     pub fn leave(&self, bytes: u64) {
         let mut space = self.space.lock();
         space.capacity = space.used + space.reserved + bytes;
     }
 
-    /// Makes `free_bytes` unknown from now on.
+    /// Makes `free_bytes` report from now on that the free space is unknown.
     pub fn hide_free_bytes(&self) {
         self.space.lock().silent = true;
     }
@@ -165,7 +165,7 @@ impl FileSystem for SmallFs {
             space.unlink(to);
             space.link(from, to);
             space.unlink(from);
-        } // otherwise both names already belong to one file
+        } // otherwise both names belong to one file, and rename has no effect
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use std::{ops::Range, sync::Arc};
 use terrace_device::{BlockDevice, Result, Stream};
 
-/// The device. Clones share it.
+/// The recording device. Clones share the recording.
 #[derive(Clone)]
 pub struct Together {
     pub(crate) device: CrashDevice,
@@ -15,8 +15,7 @@ pub struct Together {
 }
 
 impl Together {
-    /// Returns how many of the first `step` steps of the device and the directory together are the
-    /// device's.
+    /// Returns the number of device steps among the first `step` steps of the combined recording.
     pub(crate) fn steps_within(&self, step: usize) -> usize {
         let when = self.when.lock();
         let at = |nth: usize| when[nth] + nth;

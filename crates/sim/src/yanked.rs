@@ -9,7 +9,7 @@ use std::{
 };
 use terrace_device::{BlockDevice, Error, Result, Stream};
 
-/// A wrapper around a device that disconnects it after a number of requests.
+/// A wrapper that disconnects a device after a number of requests.
 pub struct DisconnectedDevice {
     inner: Arc<dyn BlockDevice>,
     /// Number of requests that still succeed.

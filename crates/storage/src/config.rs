@@ -1,4 +1,4 @@
-//! The parameters of storage: the part of the engine's options that storage needs.
+//! The parameters of storage: the part of the engine's options that this crate needs.
 use std::{fmt, sync::Arc, time::Duration};
 use terrace_format::{KeyOrder, Layout, compress::Codec, filter::FilterPolicy};
 use terrace_vfs::WalWriteMode;
@@ -11,8 +11,8 @@ use terrace_vfs::WalWriteMode;
 pub struct StorageConfig {
     /// The order of user keys.
     pub order: KeyOrder,
-    /// The layout of a new store. Its medium depends on the location of the store, not on this
-    /// parameter. An existing store has the layout of its format file. Default: LevelDB's layout.
+    /// The layout of a new store, except its medium, which depends on the store's location. An
+    /// existing store has the layout of its format file. Default: LevelDB's layout.
     pub layout: Layout,
     /// A data block ends once it has this many bytes, before compression. Default 4096.
     pub block_size: usize,
@@ -33,8 +33,9 @@ pub struct StorageConfig {
     /// Memory in bytes for everything that the [budget](crate::Budget) counts. Default `None`: each
     /// part has only its own limit.
     pub memory_budget: Option<u64>,
-    /// The maximum number of open tables. Each takes a file descriptor and memory for its index and
-    /// filter. Fewer tables are open if `memory_budget` has no room for more. Default 990.
+    /// The maximum number of open tables. Each open table takes a file descriptor and memory for
+    /// its index and filter. Fewer tables are open if `memory_budget` has no room for more. Default
+    /// 990.
     pub max_open_files: usize,
     /// In directory tables, values of fewer bytes are stored next to their keys. Default 0: every
     /// value has a file.
@@ -54,8 +55,8 @@ pub struct StorageConfig {
     /// If file descriptors get scarce, a batch sync begins before this time has passed. Default 1
     /// s.
     pub durability_interval: Duration,
-    /// Whether to sync each table of a flush job when it is finished. The durability mode then
-    /// applies only to the tables of compactions. Default false.
+    /// Whether each table of a flush job is synced when it is finished. If it is, the durability
+    /// mode applies only to the tables of compactions. Default false.
     pub sync_flushes: bool,
     /// With a value log: the minimum size in bytes of a value that is stored in the value log.
     /// Shorter values are stored in the tables. Default 512.

@@ -1,4 +1,5 @@
-//! Storage errors. An error text states what happened, the object, and what the user can do.
+//! Errors of storage operations. An error text states the failure, the object, and what the user
+//! can do.
 use std::{io, sync::Arc};
 use terrace_format::{Corrupt, compress::MISSING_CODEC};
 use terrace_vfs::Process;
@@ -17,46 +18,46 @@ pub enum Error {
         object: String,
         /// The offset in `object`, in bytes.
         offset: u64,
-        /// What is wrong.
+        /// A description of the corruption.
         detail: String,
     },
     /// The operating system returned an error.
     #[error("{op} {object}: {source}")]
     Io {
-        /// The operation.
+        /// The name of the failed operation.
         op: &'static str,
-        /// The file.
+        /// The file of the failed operation.
         object: String,
         /// The error of the operating system.
         source: Arc<io::Error>,
     },
-    /// The disk is full. This is separate from [`Error::Io`], because freeing space cures it.
+    /// The disk is full. This error is separate from [`Error::Io`], because freeing space cures it.
     #[error("storage is full: {op} {object}: {source}")]
     NoSpace {
-        /// The operation.
+        /// The name of the failed operation.
         op: &'static str,
-        /// The file.
+        /// The file of the failed operation.
         object: String,
         /// The error of the operating system.
         source: Arc<io::Error>,
     },
-    /// Another process, or another handle of this one, has the store open.
+    /// Another process, or another handle of this process, has the store open.
     #[error("{path} is in use: {detail}")]
     InUse {
-        /// The store.
+        /// The path of the store.
         path: String,
         /// The process or handle that has the store open, as far as it is known.
         detail: String,
     },
-    /// The calling process was forked from the process that opened the store. It must not use the
-    /// store.
+    /// The calling process was forked from the process that opened the store. A forked process must
+    /// not use the store.
     #[error("{object} was opened by process {pid}, and process {own} was forked from it since: {FORKED}")]
     Forked {
         /// The store, or the file.
         object: String,
-        /// The process that opened it.
+        /// The id of the process that opened the store or the file.
         pid: u32,
-        /// The calling process.
+        /// The id of the calling process.
         own: u32,
     },
     /// A required object does not exist.

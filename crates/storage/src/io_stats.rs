@@ -1,4 +1,5 @@
-//! I/O statistics: bytes written and syncs. Each is counted in the one place where it happens.
+//! I/O statistics: the number of bytes written, and the syncs. Each write and each sync is counted
+//! in exactly one place.
 use std::{
     cell::Cell,
     marker::PhantomData,
@@ -47,7 +48,8 @@ impl Purpose {
 /// The kind of a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SyncKind {
-    /// Tables, and value-log segments into which they point. The purpose is that of their bytes.
+    /// Tables, and value-log segments into which the tables point. The purpose is that of the
+    /// synced bytes.
     Tables(Purpose),
     /// The manifest.
     Manifest,
@@ -57,8 +59,8 @@ pub enum SyncKind {
     Directory,
     /// `CURRENT` or the format file.
     Root,
-    /// The journal of the file system. Its commit also makes everything durable that was written
-    /// back.
+    /// The journal of the file system. A commit of the journal also makes everything durable that
+    /// was written back.
     FileSystem,
 }
 
@@ -135,7 +137,7 @@ impl Drop for SyncWaitScope<'_> {
     }
 }
 
-/// Counters of the syncs of one kind, at one moment.
+/// The counters of the syncs of one kind, as they were at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Syncs {
     /// The number of syncs.
@@ -144,8 +146,8 @@ pub struct Syncs {
     /// waited for. A writer waits for a sync if it requested one, if the disk was full, or if the
     /// limit of unsynced bytes stalled it when the sync ended.
     pub blocking: u64,
-    /// Bytes that the syncs made durable. For the sync of a file, these are the bytes written to it
-    /// since its last sync; for a journal commit, the bytes of the files that it makes durable.
+    /// Bytes that the syncs made durable. The sync of a file counts the bytes written to the file
+    /// since its last sync. A journal commit counts the bytes of the files that it makes durable.
     pub bytes: u64,
     /// The total time of the syncs.
     pub time: Duration,

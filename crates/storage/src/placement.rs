@@ -49,8 +49,8 @@ impl OpenMode {
     }
 }
 
-/// The size limits of storage. The engine returns an error for larger keys and values; it never
-/// truncates them.
+/// The size limits of storage, in bytes. The engine returns an error for larger keys and values;
+/// it never truncates them.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The longest user key, in bytes.
@@ -81,7 +81,7 @@ pub trait StoreInfo: Send + Sync {
     }
 }
 
-/// The WAL and the manifest.
+/// The write-ahead logs (WALs) and manifests of a store.
 pub trait LogStore: StoreInfo {
     /// Creates a log with the first record `first`. The record is written so that
     /// [`LogReader::ours`] can distinguish the log from LevelDB's logs. It is an error if a log
@@ -89,8 +89,8 @@ pub trait LogStore: StoreInfo {
     fn create_log(&self, id: LogId, kind: LogKind, first: &[u8]) -> Result<Box<dyn LogWriter>>;
     /// Opens a log at its beginning.
     fn open_log(&self, id: LogId, kind: LogKind) -> Result<Box<dyn LogReader>>;
-    /// Prepares a WAL that was written before the store was opened, for replay by an open for
-    /// writing. If tables will point into the WAL, all bytes that later reads return must be
+    /// Prepares a WAL that was written before the store was opened, so that an open for writing can
+    /// replay it. If tables will point into the WAL, all bytes that later reads return must be
     /// durable. The WAL is therefore synced, and bytes that exist only in the page cache are
     /// dropped.
     fn prepare_replay(&self, _log: LogId) -> Result<()> {
@@ -107,7 +107,7 @@ pub trait LogStore: StoreInfo {
 /// Access to values that may be separated from their keys, in a value log. The default methods are
 /// those of a store without key-value separation.
 pub trait ValueStore: StoreInfo {
-    /// Returns whether values may be stored separately from their keys. Cursors must then
+    /// Returns whether values may be stored separately from their keys. If so, cursors must
     /// [fetch](Cursor::fetch) values.
     fn separates_values(&self) -> bool {
         false
@@ -126,9 +126,10 @@ pub trait ValueStore: StoreInfo {
     fn wal_flushed(&self, log: LogId) {
         let _ = log;
     }
-    /// Returns the value of the put of `user` at `seq`. `stored` is the stored form of the value in
-    /// a table or memtable. May be called only if the [`Layout::values`](terrace_format::Layout)
-    /// separates keys and values. The value is always verified, whatever `how` requests.
+    /// Returns the value of the put of key `user` with sequence number `seq`. `stored` is the
+    /// stored form of the value in a table or memtable. May be called only in a store whose
+    /// [`Layout::values`](terrace_format::Layout) separates keys and values. The value is always
+    /// verified, whatever `how` requests.
     fn value(&self, user: &[u8], seq: SeqNo, stored: Bytes, how: TableReadOptions) -> Result<Bytes> {
         let _ = (user, seq, how);
         Ok(stored)
@@ -168,15 +169,15 @@ pub trait ValueStore: StoreInfo {
     }
 }
 
-/// SSTables.
+/// The SSTables of a store.
 pub trait TableStore: StoreInfo {
     /// Starts to write the outputs of a job.
     fn begin(&self, hint: Hint) -> Result<Box<dyn TableSink>>;
     /// Opens a table. Storage may close the table while it is not in use, and opens it again when
     /// needed. The caller keeps the result as long as the table may be read.
     fn open_table(&self, meta: &TableMeta) -> Result<Arc<dyn Table>>;
-    /// Opens a table that may be damaged, to read its intact part. Only the location in `table` is
-    /// used.
+    /// Opens a table that may be damaged, to read its intact part. Of `table`, only the fields that
+    /// locate the table are used.
     fn salvage(&self, table: &TableMeta) -> Result<Box<dyn Salvage>>;
     /// Returns the tables that the directory in a bundle (one file with several SSTables) lists,
     /// without tables whose space was deallocated. The returned metadata has no key bounds.
@@ -191,7 +192,7 @@ pub trait TableStore: StoreInfo {
     }
 }
 
-/// The root (`CURRENT`) and the format file.
+/// The root (`CURRENT`) and the format file of a store.
 pub trait RootStore: StoreInfo {
     /// Replaces the root atomically and durably. From then on the store begins at `manifest`.
     fn publish_root(&self, manifest: LogId) -> Result<()>;
@@ -204,7 +205,7 @@ pub trait RootStore: StoreInfo {
     fn load_format_file(&self) -> Result<Option<String>>;
 }
 
-/// The files of all objects, and disk space.
+/// The files of all objects of a store, and its disk space.
 pub trait ObjectStore: StoreInfo {
     /// Lists all objects. The list is sufficient for a repair without a manifest. Files with
     /// unknown names are not listed and not touched.
@@ -218,8 +219,8 @@ pub trait ObjectStore: StoreInfo {
     fn set_aside(&self, object: ObjectId) -> Result<()>;
     /// Returns the names of the copies in `lost/`, sorted.
     fn lost(&self) -> Result<Vec<String>>;
-    /// Returns the file of a table that has its own file, of a bundle, or of a finished segment.
-    /// Another store can [`adopt`](ObjectStore::adopt) it.
+    /// Returns the file of `object`: a table that has its own file, a bundle, or a finished
+    /// segment. Another store can [`adopt`](ObjectStore::adopt) the file.
     fn file_of(&self, object: ObjectId) -> Result<TableFile>;
     /// Adopts (takes over) finished tables, bundles and segments under the given numbers, by hard
     /// links if possible, else by copies. The files are synced and survive a power cut at return,
@@ -237,7 +238,7 @@ pub trait ObjectStore: StoreInfo {
 
 /// Reports and controls when objects survive a power cut.
 pub trait Durability: StoreInfo {
-    /// The durability mode, for `stats` and `doctor`.
+    /// Returns the name of the durability mode, for `stats` and `doctor`.
     fn durability_mode(&self) -> &'static str;
     /// Returns whether anything is guaranteed to survive a power cut; false in the durability mode
     /// `none`.
@@ -252,16 +253,16 @@ pub trait Durability: StoreInfo {
     /// Returns whether tables may be lost in a power cut, because the store was last used in the
     /// durability mode `none`.
     fn unsynced(&self) -> bool;
-    /// Cancels the sync of a table that became obsolete before an edit with it was committed to the
-    /// manifest. If the sync has not begun, it is never made, and the caller
+    /// Cancels the sync of a table that became obsolete before the version edit that adds it was
+    /// committed to the manifest. If the sync has not begun, it is never made, and the caller
     /// [removes](ObjectStore::remove) the table. Returns `None` if the sync has begun. Does no I/O;
     /// dropping the result closes the file, which is I/O.
     fn cancel_sync(&self, _table: &TableMeta) -> Option<Finished> {
         None
     }
-    /// Returns whether the store waits for the commits that the file system makes anyway.
-    /// Durability handles then become durable without a call of [`commit`](Durability::commit),
-    /// but later. A forced commit is then needed only in an emergency.
+    /// Returns whether durability handles become durable by commits that the file system makes
+    /// anyway, later than by a call of [`commit`](Durability::commit). A forced commit is then
+    /// needed only in an emergency.
     fn waits_for_fs_commit(&self) -> bool {
         false
     }
@@ -273,7 +274,7 @@ pub trait Durability: StoreInfo {
     fn commit(&self) -> Result<()>;
 }
 
-/// A store: the sum of its parts.
+/// The complete interface of a store: the sum of the traits above.
 pub trait Storage: LogStore + ValueStore + TableStore + RootStore + ObjectStore + Durability {}
 
 impl<T: LogStore + ValueStore + TableStore + RootStore + ObjectStore + Durability> Storage for T {}

@@ -1,4 +1,4 @@
-//! Durability of files that do not belong to a store.
+//! Durability of files that do not belong to a store: the type [`Watch`].
 use crate::{
     DurabilityHandle, DurabilityMode, Error, IoStats, Purpose, Result, StorageConfig,
     durability::{DurabilityTracker, Finished},
@@ -12,8 +12,8 @@ use std::{
 };
 use terrace_vfs::{FileSystem, RealFs};
 
-/// Watches finished files of one directory until they are durable, in any [`DurabilityMode`]. The
-/// NobLSM paper adds two system calls for this purpose to the kernel, `check_commit` and
+/// Watches finished files of one directory until they are durable, in any [`DurabilityMode`]. For
+/// this purpose the NobLSM paper adds two system calls to the kernel, `check_commit` and
 /// `is_committed`. This type needs no change of the kernel.
 ///
 /// ```
@@ -38,7 +38,7 @@ pub struct Watch {
     fs: RealFs,
     tracker: Arc<dyn DurabilityTracker>,
     io_stats: IoStats,
-    /// Device and inode of the directory.
+    /// The device number and the inode number of the directory.
     place: (u64, u64),
 }
 
@@ -112,7 +112,7 @@ impl Watch {
     }
 }
 
-/// Returns the directory in which `file` was opened, as far as the system reports it.
+/// Returns the directory in which `file` was opened, if the operating system reports it.
 fn folder_of(file: &File) -> Option<PathBuf> {
     let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
     path.parent().map(Path::to_owned)

@@ -1,8 +1,8 @@
-//! The space and the file descriptors that files take.
+//! The disk space and the file descriptors that files take.
 use std::{io, ops::Range};
 
-/// Reports and manages the space and the descriptors of a file system. Every method has a default
-/// for file systems that count neither.
+/// Reports and manages the disk space and the descriptors of a file system. Every method has a
+/// default for file systems that count neither.
 pub trait Capacity: Send + Sync {
     /// Returns the number of bytes that can still be allocated; `None` if unknown.
     fn free_bytes(&self) -> Option<u64> {

@@ -17,8 +17,8 @@ pub trait WriteFile: Send + Sync {
     /// Ends the file: its bytes and its length are final, and nothing may be appended afterwards.
     /// Releases preallocated space.
     fn end(&mut self) {}
-    /// Returns a second handle on the same open file. With it, another thread can sync and write
-    /// back the file while this handle appends.
+    /// Returns a second handle on the same open file. With the second handle, another thread can
+    /// sync and write back the file while this handle appends.
     fn second_handle(&self) -> io::Result<Box<dyn WriteFile>> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -39,8 +39,9 @@ pub trait ReadFile: Send + Sync {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
     /// Returns the size in bytes.
     fn bytes(&self) -> io::Result<u64>;
-    /// Returns an offset from which on the file has only zeros that were never written (a hole);
-    /// the size, if the file system cannot tell.
+    /// Returns the offset at which the hole at the end of the file (zeros that were never written)
+    /// begins. Returns the file's size if there is no such hole, or if the file system does not
+    /// report holes.
     fn data_end(&self) -> io::Result<u64> {
         self.bytes()
     }

@@ -23,7 +23,7 @@ pub trait Folders: Send + Sync {
     fn sync_folders(&self, names: &[String]) -> io::Result<()>;
     /// Returns the maximum length in bytes of one part of a name.
     fn name_bytes_max(&self) -> io::Result<usize>;
-    /// Returns the number of files that the file system can hold.
+    /// Returns the number of existing files and of files that can still be created.
     fn room(&self) -> io::Result<Room> {
         Ok(Room { left: u64::MAX, all: u64::MAX })
     }

@@ -74,9 +74,9 @@ pub trait FileSystem: Send + Sync {
     /// Renames `from` to `to` atomically, which replaces a file `to`. The new name is durable after
     /// [`sync_directory`](FileSystem::sync_directory).
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    /// Gives the file `from` the second name `to`. If there are no hard links, copies the file. It
-    /// replaces no file: returns `AlreadyExists` if `to` is taken. Creates `lost/` if `to` is in
-    /// it.
+    /// Gives the file `from` the second name `to`. If there are no hard links, copies the file. The
+    /// call replaces no file: it returns `AlreadyExists` if `to` is taken. Creates `lost/` if `to`
+    /// is in it.
     fn link(&self, from: &str, to: &str) -> io::Result<()>;
     /// Returns the descriptor of the directory, from which another directory can link files; `None`
     /// if there is no descriptor.
@@ -84,8 +84,8 @@ pub trait FileSystem: Send + Sync {
         None
     }
     /// Makes the file `name` of another directory the file `to` of this directory. Returns true if
-    /// it made a hard link, and false if it copied the bytes because a link was not possible. It
-    /// replaces no file: returns `AlreadyExists` if `to` is taken.
+    /// it made a hard link, and false if it copied the bytes because a link was not possible. The
+    /// call replaces no file: it returns `AlreadyExists` if `to` is taken.
     fn take(&self, from: &dyn FileSystem, name: &str, to: &str) -> io::Result<bool> {
         copy(from, name, self, to).map(|()| false)
     }
@@ -132,7 +132,7 @@ pub trait DirectoryLock: Send + Sync {
     }
 }
 
-/// The lock of a directory that needs no lock.
+/// A lock without effect, for a directory that needs no lock.
 impl DirectoryLock for () {}
 
 /// Returns the journal of `fs`. The error is the reason why it has none.

@@ -1,10 +1,10 @@
-//! A lock on a directory that excludes other holders within this process. It has either one writer
-//! or any number of readers.
+//! A lock on a directory that excludes other holders within this process. The lock has either one
+//! writer or any number of readers.
 use crate::fs::DirectoryLock;
 use parking_lot::Mutex;
 use std::{io, sync::Arc};
 
-/// The lock of one directory.
+/// The lock of one directory. Clones refer to the same lock.
 #[derive(Clone, Default)]
 pub(crate) struct Holders(Arc<Mutex<Held>>);
 
@@ -17,7 +17,7 @@ enum Held {
 }
 
 impl Holders {
-    /// Takes the lock. Returns `WouldBlock` if another holder excludes that.
+    /// Takes the lock, exclusively or shared. Returns `WouldBlock` if another holder excludes this.
     pub fn hold(&self, exclusive: bool) -> io::Result<Hold> {
         let mut held = self.0.lock();
         let first = *held == Held::Free;
@@ -33,7 +33,7 @@ impl Holders {
 
 impl DirectoryLock for Hold {}
 
-/// One holder of the lock. Dropping it releases the lock.
+/// One holder of the lock. Dropping this value releases the lock.
 pub(crate) struct Hold {
     of: Holders,
     first: bool,

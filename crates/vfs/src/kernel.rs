@@ -22,8 +22,8 @@ use std::{
     sync::atomic::{AtomicI32, Ordering::Relaxed},
 };
 
-/// The scheduler slice of a background thread in nanoseconds. Other threads have slices of 3 ms or
-/// less, so they preempt background threads.
+/// The scheduler slice of a background thread in nanoseconds. It is longer than the slices of
+/// other threads, which are 3 ms or less. The scheduler therefore lets other threads preempt it.
 const TURN_NS: u64 = 20_000_000;
 
 /// A mapped range of a file that is being written. Bytes that are copied into it are immediately
@@ -42,8 +42,8 @@ pub(crate) struct Window {
 // SAFETY: the mapping belongs to the process, not to a thread, and it is written only through
 // `&mut self`.
 unsafe impl Send for Window {}
-// SAFETY: the reason for `Send` is valid here too. `touch` takes only a shared reference, but it
-// changes no byte.
+// SAFETY: as for `Send`, the mapping belongs to the process, and only `&mut self` writes it.
+// `touch` takes a shared reference, but it changes no byte.
 unsafe impl Sync for Window {}
 
 impl Window {
@@ -136,7 +136,7 @@ pub(crate) fn write_back(file: &File) -> io::Result<()> {
 /// older kernels the foreground thread waits some milliseconds until the background thread's slice
 /// ends. Scheduling in this way only improves speed.
 pub fn run_in_background() {
-    /// The size of the structure in its first version, which has all fields used here.
+    /// The size of `sched_attr` in its first version, which has all fields used here.
     const BYTES: u32 = size_of::<libc::sched_attr>() as u32;
     let priority = libc::sched_param { sched_priority: 0 };
     let mut how = libc::sched_attr {
@@ -178,7 +178,7 @@ pub(crate) fn at_fork(handler: extern "C" fn()) {
 }
 
 /// A descriptor that replaces others in a forked child. It is opened before the fork, because a
-/// child may have no free descriptor.
+/// child may have no unused descriptor.
 static USELESS: AtomicI32 = AtomicI32::new(-1);
 
 /// Prepares [`replace_in_child`]. Must be called before the first fork.

@@ -47,7 +47,7 @@ struct Mapping {
 
 // SAFETY: the pages are never written, and the pointer is used only to unmap them, once.
 unsafe impl Send for Mapping {}
-// SAFETY: the reason for `Send` is valid here too.
+// SAFETY: as for `Send`, the pages are never written.
 unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {

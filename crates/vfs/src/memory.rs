@@ -1,5 +1,5 @@
-//! A directory in memory. It is used for tests, for `open_in_memory`, and for comparison with the
-//! cost of real file systems.
+//! A directory in memory. It is used for tests, for `open_in_memory`, and to compare real file
+//! systems with a store that needs no I/O.
 use crate::{
     capacity::Capacity,
     file::{ReadFile, WriteFile},
@@ -151,8 +151,8 @@ impl JournalCommit for MemFs {
         Ok(Duration::ZERO)
     }
 
-    /// In memory nothing waits for a commit, so each call returns a count that is one higher than
-    /// that of the previous call.
+    /// In memory no file waits for a journal commit, so each call acts as one more commit: it
+    /// returns a count that is one higher than that of the previous call.
     fn commit_count(&self) -> io::Result<u64> {
         let mut directory = self.0.lock();
         directory.commits += 1;

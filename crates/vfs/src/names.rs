@@ -10,8 +10,8 @@ use std::{
 /// sync in between would mark it as durable although it was not made yet.
 pub(crate) struct UnsyncedNames {
     changes: AtomicU64,
-    /// Number of changes that are durable. Locked during a sync, so that a caller that waits gets
-    /// the result of that sync.
+    /// Number of changes that are durable. A thread holds this lock during a sync. A caller that
+    /// waited for the lock checks whether that sync has covered its changes.
     durable: Mutex<u64>,
 }
 
@@ -23,16 +23,16 @@ impl Default for UnsyncedNames {
 }
 
 impl UnsyncedNames {
-    /// Calls `call`, which changes a name. The change is counted even if `call` fails, because it
-    /// may have changed the name.
+    /// Calls `call`, which changes a name, and counts the change. The change is counted even if
+    /// `call` fails, because it may have changed the name.
     pub fn change<T>(&self, call: impl FnOnce() -> T) -> T {
         let done = call();
         self.changes.fetch_add(1, Ordering::SeqCst);
         done
     }
 
-    /// Makes all earlier changes durable by calling `call`. Does not call it if another sync has
-    /// covered these changes.
+    /// Makes all earlier changes durable by a call of `call`, which syncs the directory. Omits the
+    /// call if another sync has covered these changes.
     pub fn sync(&self, call: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let wanted = self.changes.load(Ordering::SeqCst);
         let mut durable = self.durable.lock();
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
     use std::{sync::mpsc, thread, time::Duration};
 
-    /// Returns whether a sync called its function.
+    /// Returns whether `UnsyncedNames::sync` calls its function, which syncs the directory.
     fn syncs(names: &UnsyncedNames) -> bool {
         let mut called = false;
         names

@@ -1,4 +1,4 @@
-//! Memory that is allocated from the kernel in whole pages, and returned to the kernel when
+//! Memory that is allocated from the kernel in whole pages, and returned to the kernel when it is
 //! dropped.
 //!
 //! The allocator of the C library rarely returns memory to the kernel. After a large block was
@@ -40,7 +40,8 @@ impl Pages {
     /// call.
     pub fn spoil(&mut self) {
         if cfg!(debug_assertions) {
-            // SAFETY: the range is this mapping, writable, and `&mut self` excludes other users.
+            // SAFETY: the range is exactly this mapping, which is writable. `&mut self` excludes
+            // other users.
             unsafe { self.start.cast::<u8>().as_ptr().write_bytes(0xDB, self.bytes.get()) };
         }
     }

@@ -11,7 +11,7 @@ pub fn precise_sleep(time: Duration) {
     let Some(slack) = slack else { return thread::sleep(time) };
     let _ = prctl::set_timerslack(1); // if the kernel refuses this, the sleep takes longer
     thread::sleep(time);
-    let _ = prctl::set_timerslack(slack); // allowed, because the call above was
+    let _ = prctl::set_timerslack(slack); // allowed, as the call above was
 }
 
 #[cfg(test)]

@@ -45,13 +45,14 @@ impl Process {
         Process { forks: FORKS.load(Relaxed), pid: PID.load(Relaxed) }
     }
 
-    /// Returns whether this is the calling process, and not a process from which it was forked.
+    /// Returns whether this object identifies the calling process. The result is false in a process
+    /// that was forked from the identified process.
     #[inline(always)]
     pub fn is_current(&self) -> bool {
         self.forks == FORKS.load(Relaxed)
     }
 
-    /// Returns its id.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.pid
     }
@@ -64,7 +65,8 @@ impl Default for Process {
     }
 }
 
-/// Runs in a child before `fork` returns there. It allocates nothing and takes no lock.
+/// Handles a fork in the new child, before `fork` returns there. The handler allocates nothing and
+/// takes no lock.
 extern "C" fn in_child() {
     FORKS.fetch_add(1, Relaxed);
     PID.store(std::process::id(), Relaxed);
@@ -80,8 +82,8 @@ extern "C" fn in_child() {
 
 const FREE: RawFd = -1;
 
-/// An entry for a descriptor that children must not keep. Slots are in a list that only grows, and
-/// free slots are used again.
+/// A slot: the place for one descriptor that forked children must not keep. Slots are in a list
+/// that only grows, and free slots are used again.
 struct Slot {
     descriptor: AtomicI32,
     next: OnceLock<Box<Slot>>,
@@ -113,7 +115,8 @@ impl KeptFromChildren {
 }
 
 impl Drop for KeptFromChildren {
-    /// In a child, the slot is already free and may belong to another value.
+    /// Frees the descriptor's slot. In a forked child this drop does nothing: the slot is already
+    /// free there and may belong to another value.
     fn drop(&mut self) {
         if self.process.is_current() {
             self.slot.store(FREE, Release);

@@ -19,7 +19,7 @@ use terrace_format::{FileName, Medium};
 pub struct SplitFs {
     meta: Arc<dyn FileSystem>,
     data: Arc<RawFs>,
-    /// Changes of names in the directory.
+    /// Tracks whether names in the directory have changed since its last sync.
     names: UnsyncedNames,
 }
 

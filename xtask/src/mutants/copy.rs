@@ -9,7 +9,8 @@ use std::{
     process::{Command, Output},
 };
 
-/// Timeout of a build or test run in seconds. A mutant that hangs is not caught.
+/// Timeout of a build or test run in seconds. A mutant whose tests hang is not counted as
+/// detected.
 const RUN_SECONDS_MAX: &str = "900";
 
 /// A copy of the source at `root`.

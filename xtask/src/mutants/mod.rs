@@ -1,5 +1,5 @@
-//! `cargo xtask mutants`: breaks the code with one mutant at a time, and requires that a test
-//! fails.
+//! `cargo xtask mutants`: breaks the code with one mutant (a deliberate fault) at a time, and
+//! requires that a test fails.
 //!
 //! ```text
 //! [edit-before-outputs-durable]                       in mutants/*.toml; the name
@@ -15,9 +15,9 @@
 //! search = '''…'''                                    occurs exactly once in the file
 //! replace = '''…'''
 //! ```
-//! Mutants are applied to a copy of the source; the source itself is never modified. The copy must
-//! pass the same tests without the mutant. A mutant that does not apply or does not compile is an
-//! error, because it proves nothing about the tests.
+//! Mutants are applied to a copy of the source. The source itself is never modified. Without the
+//! mutant, the copy must pass the same tests. A mutant that cannot be applied or does not compile
+//! is an error, because it proves nothing about the tests.
 mod copy;
 
 use anyhow::{Context, Result, bail};

@@ -1,9 +1,9 @@
 //! Import cycles between the source files of a crate.
 //!
-//! The files are the nodes of a graph. It has an edge from each file to every file that defines a
-//! name which the first file uses. A re-export (`pub use`) is followed to the definition. It is an
-//! edge itself only if the file also uses the name. A declaration `mod name;` is not an edge. Unit
-//! tests are ignored.
+//! The files are the nodes of a graph. The graph has an edge from file A to file B if A uses a
+//! name that B defines. If A uses a name that another file re-exports (`pub use`), the edge leads
+//! to the file with the definition. A re-export is itself an edge only if its file also uses the
+//! name. A declaration `mod name;` is not an edge. Unit tests are ignored.
 use super::{Report, source::Source};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -118,7 +118,7 @@ impl<'a> Crate<'a> {
                 child.push(first.to_owned());
                 let imported = self.files[at].imports.iter().any(|import| import.name == first);
                 if !self.by_module.contains_key(&child) && (!imported || depth == 0) {
-                    return None; // another crate's, or an item of this file, or an import that is an edge itself
+                    return None; // a name of another crate or of this file, or an import (an edge itself)
                 }
             }
         }
@@ -239,8 +239,8 @@ fn expand(tree: &str, before: &[String], public: bool, found: &mut Vec<Import>) 
     }
 }
 
-/// Returns `group` with the closing braces that [`expand`] removed in addition to the one of the
-/// group itself.
+/// Returns `group` with its missing closing braces. [`expand`] removes all closing braces at the
+/// end of a group, although only the last one belongs to the group itself.
 fn balanced(group: &str) -> String {
     let missing = group.matches('{').count().saturating_sub(group.matches('}').count());
     format!("{group}{}", "}".repeat(missing))

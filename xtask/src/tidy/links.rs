@@ -45,7 +45,7 @@ fn targets(text: &str) -> Vec<&str> {
             let ends = prose.split("](").skip(1).filter_map(|rest| rest.split(')').next());
             found.extend(ends.filter(|target| !target.contains("://") && !target.starts_with("mailto:")));
         }
-        // A link whose text is code is cut in two by the split above.
+        // The split above cuts a link whose text is code into two pieces. Find its target here.
         found.extend(line.match_indices("`](").filter_map(|(at, _)| line[at + 3..].split(')').next()));
     }
     found.sort_unstable();

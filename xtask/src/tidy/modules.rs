@@ -65,7 +65,7 @@ fn resolved(folder: &str, path: &str) -> String {
     parts.join("/")
 }
 
-/// Returns `name` of a line `mod name;` of any visibility.
+/// Returns the module's name if `line` has the form `mod name;`, with any visibility.
 fn declared(line: &str) -> Option<&str> {
     let line = line.strip_suffix(';')?;
     let (visibility, name) = line.rsplit_once("mod ")?;

@@ -6,7 +6,8 @@ use std::collections::HashMap;
 /// The order of one crate's modules.
 struct Order {
     folder: &'static str,
-    /// Rows of modules from the lowest layer up. Only in the first row may modules use each other.
+    /// Rows of modules from the lowest layer up. Modules of the first row may use each other. In
+    /// every other row they may not.
     rows: &'static [&'static [&'static str]],
     /// Pairs of modules that must not use each other although the rows would allow it.
     apart: &'static [(&'static str, &'static str)],
@@ -29,8 +30,8 @@ const STORAGE: Order = Order {
     apart: &[],
 };
 
-/// The engine's modules from the lowest layer up. `work` is in the lowest row because it treats
-/// jobs as closures and uses no other module.
+/// The engine's modules from the lowest layer up. `work` is in the lowest row because it uses no
+/// other module: it receives jobs as closures.
 const ROWS: &[&[&str]] = &[
     &[
         "batch",

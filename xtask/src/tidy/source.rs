@@ -1,5 +1,5 @@
-//! A Rust source file, and its code without unit tests, comments and strings, which the checks
-//! use.
+//! A Rust source file as the checks use it: its text, and its code without unit tests, comments
+//! and strings.
 use std::path::PathBuf;
 
 /// A source file.

@@ -1,5 +1,5 @@
-//! Words that only certain files may contain: names of I/O and clock functions only in their
-//! wrappers, and `unsafe` only in the listed files.
+//! Checks words that only certain files may contain: names of I/O and clock functions may be only
+//! in their wrappers, and `unsafe` only in the listed files.
 use super::{Report, source::Source};
 
 /// Folders whose code must not do I/O, read a clock or use random numbers directly.
@@ -8,7 +8,7 @@ const PURE: &[&str] = &["crates/format/src/", "crates/engine/src/"];
 const CLOCK: &str = "crates/engine/src/clock.rs";
 const BANNED: &[&str] = &["std::fs", "Instant::now", "SystemTime::now", "RandomState", "thread_rng", "getrandom"];
 
-/// The only files, and one folder, that may use `unsafe`. They have the arena and skip list of the
+/// The files and the one folder that may use `unsafe`: the arena and the skip list of the
 /// memtable, memory that the kernel fills, calls of C functions, functions that C calls, ioctls of
 /// devices, the counting allocator, and forks in tests.
 const UNSAFE: &[&str] = &[

@@ -11,8 +11,8 @@
             print(name, people)
 
 Keys and values are bytes (`bytearray` and `memoryview` are copied). Several threads may use a store or
-a snapshot at once. An iterator or a batch is used by one thread at a time; a second one gets
-`RuntimeError`. Calls that wait for storage let other threads run.
+a snapshot at the same time. Only one thread at a time may use an iterator or a batch; a second thread
+gets `RuntimeError`. While a call waits for storage, other Python threads can run.
 """
 
 from ._errors import (

@@ -23,13 +23,14 @@ _T = TypeVar("_T")
 _Item = TypeVar("_Item", covariant=True)
 
 class Pairs(Generic[_Item]):
-    """An iterator in key order, or in reverse, over the state of the store when the iterator was created."""
+    """An iterator in ascending or descending key order. It sees the store as it was when the iterator was created."""
 
     def __iter__(self) -> Iterator[_Item]: ...
     def __next__(self) -> _Item: ...
 
 class Updates:
-    """An iterator over the write history, oldest first. Yields a sequence number to continue from, and a batch."""
+    """An iterator over the write history, oldest write first. Yields pairs of a sequence number and a batch. To continue
+    later, pass the last sequence number to `updates_since`."""
 
     def __iter__(self) -> Updates: ...
     def __next__(self) -> tuple[int, WriteBatch]: ...
@@ -73,10 +74,10 @@ class _Reads:
         """Iterates over the keys that `keys` would return for these arguments, with their values."""
 
 class Db(_Reads):
-    """An ordered mapping from bytes to bytes on storage. Created by `open` and `open_in_memory`.
+    """An open store: an ordered mapping from bytes to bytes. `open` and `open_in_memory` create it.
 
     The end of a `with` block closes the store. A store that is never closed loses no writes, unless the power fails before
-    the kernel has written them.
+    the kernel has written them to the disk.
     """
 
     @property
@@ -95,7 +96,7 @@ class Db(_Reads):
         """Deletes `key`, which need not exist."""
     def __setitem__(self, key: _Bytes, value: _Bytes) -> None: ...
     def __delitem__(self, key: _Bytes) -> None:
-        """Deletes `key`. Raises `KeyError` if it does not exist, which costs a read. `delete` does not read."""
+        """Deletes `key`. Raises `KeyError` if it does not exist, so it must read the key first. `delete` does not read."""
     def delete_range(self, start: _Bytes, stop: _Bytes, *, sync: bool = False) -> None:
         """Deletes every key from `start` (included) to `stop` (excluded).
 
@@ -108,7 +109,7 @@ class Db(_Reads):
         before `wait_durable` or `close` returns, the batch and all later writes without `sync` are lost.
         """
     def updates_since(self, sequence: int) -> Updates:
-        """Iterates over the writes after `sequence`. Raises `Error` if no WAL has them any more: see `wal_size_limit`."""
+        """Iterates over the writes after `sequence`. Raises `Error` if their WALs were removed: see `wal_size_limit`."""
     def ingest(self, paths: Sequence[_Path]) -> int:
         """Adds the contents of SSTables, atomically and durably. Returns the number of their puts and deletes."""
     def export(
@@ -123,7 +124,8 @@ class Db(_Reads):
     def checkpoint(self, folder: _Path) -> int:
         """Copies the store into a new directory, with hard links. Returns the sequence number of its last write."""
     def statistics(self) -> dict[str, Any]:
-        """Returns the state of the store and its work since it was opened. `terrace stats --json` has the same names."""
+        """Returns metrics: the state of the store, and counts of its work since it was opened. `terrace stats --json` has the
+        same names."""
     def batch(self, *, sync: bool = False) -> WriteBatch:
         """Returns a batch that is written at the end of its `with` block, unless the block raises an exception."""
     def snapshot(self) -> Snapshot: ...

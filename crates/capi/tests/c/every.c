@@ -275,7 +275,7 @@ static void orders(leveldb_options_t* options) {
   printf("ended: %d\n", ended);
 }
 
-/* A filter policy whose filter consists of the first letters of its keys. */
+/* A filter policy. Its filter is the list of the first letters of all keys. */
 struct letters {
   int one, asked, made, deny;
 };

@@ -137,7 +137,7 @@ int main(int argc, char** argv) {
 
   if (leveldb_property_value(db, "not \xff text") != NULL) return 10;
 
-  /* Use a snapshot of an earlier opening of the store, which is wrong. */
+  /* A read with a snapshot from an earlier opening of the store must fail. */
   const leveldb_snapshot_t* snapshot = leveldb_create_snapshot(db);
   leveldb_close(db);
   db = opens(options, path);

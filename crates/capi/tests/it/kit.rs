@@ -16,8 +16,8 @@ pub enum Against {
     TerraceStatic,
 }
 
-/// A directory with the library, under the names that the linker and the loader expect, and with
-/// compiled programs.
+/// A directory that contains the library, under the names that the linker and the loader expect,
+/// and the compiled programs.
 pub struct Kit(TempDir);
 
 impl Kit {
@@ -75,7 +75,7 @@ pub fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Returns the built library, which cargo places in the directory of the test.
+/// Returns the path of the built library. Cargo places it in the directory of the test program.
 fn built_library(extension: &str) -> PathBuf {
     let test = env::current_exe().unwrap();
     let built = test.with_file_name(format!("libterrace_capi.{extension}"));

@@ -11,8 +11,8 @@ fn every(kit: &Kit, against: Against) -> String {
     said(kit.program("every", against).env("TEST_TMPDIR", place.path()))
 }
 
-/// The program frees everything that it receives. Therefore every leak or invalid access is an
-/// error of the library.
+/// Under Valgrind, the C program `every` must have no leak and no invalid access. The program
+/// frees everything that it receives, so any leak is an error of the library.
 #[test]
 fn every_function_works_and_leaks_no_memory() {
     let Some(valgrind) = require("valgrind", kit::tool("valgrind")) else { return };
@@ -37,7 +37,7 @@ fn a_program_prints_the_same_as_with_leveldb() {
     let mut preloaded = kit.program("every", Against::LevelDb);
     preloaded.env("TEST_TMPDIR", place.path()).env("LD_PRELOAD", kit.shared_object());
     assert_eq!(said(&mut preloaded), theirs, "compiled for LevelDB, Terrace preloaded");
-    // This proves that the program used Terrace: LevelDB writes an info log, Terrace does not.
+    // Proves that the program used Terrace: with LevelDB an info log is left at the end.
     assert!(!place.path().join("store/LOG").exists());
 }
 

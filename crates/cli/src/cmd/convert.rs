@@ -57,7 +57,7 @@ impl Convert {
         options.create_if_missing = true;
         let to = Db::open(building.as_ref().map_or(&self.to, |building| &building.folder), options)?;
         if building.is_none() {
-            compare(&from, &to, Extent::Begin)?; // no record identifies the source of these pairs
+            compare(&from, &to, Extent::Begin)?; // a device has no record that names the pairs' source
         }
         let copied = {
             let pass = Pass::begin("copying", &from);
@@ -94,7 +94,7 @@ fn check_empty(folder: &Path) -> Result<()> {
 /// How much of the source a copy must contain.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extent {
-    /// Any part from the start: possibly nothing, or the pairs up to some key.
+    /// The first pairs of the source in key order: none, all, or those up to some key.
     Begin,
     All,
 }
@@ -208,8 +208,9 @@ impl Building {
         Ok(Building { folder, to: to.to_owned() })
     }
 
-    /// Completes the conversion after everything is durable. The record is removed last, because
-    /// the command can be repeated as long as the record exists.
+    /// Completes the conversion: renames the directory and removes the record. The caller has made
+    /// all pairs durable. The record is removed last, because an interrupted command can be
+    /// repeated as long as the record exists.
     fn finish(&self) -> Result<()> {
         let shown = || self.to.display().to_string();
         let sync = |folder: &Path| File::open(folder).and_then(|folder| folder.sync_all()).with_context(shown);

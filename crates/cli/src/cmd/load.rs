@@ -52,7 +52,7 @@ pub struct Load {
     json: bool,
 }
 
-/// Counters of the lines that were passed to the store.
+/// Counts of the input lines that were written to the store or skipped.
 #[derive(Default)]
 struct Loaded {
     lines: u64,
@@ -65,8 +65,8 @@ struct Loaded {
 }
 
 impl Loaded {
-    /// Returns the number of lines that are certainly in the store if it has every write up to
-    /// `sequence`.
+    /// Returns the number of input lines that the store certainly contains if it has every write up
+    /// to sequence number `sequence`.
     fn up_to(&self, sequence: u64) -> u64 {
         self.batches.iter().take_while(|(last, _)| *last <= sequence).last().map_or(0, |(_, lines)| *lines)
     }
@@ -201,7 +201,7 @@ impl Lines {
 struct Batch {
     lines: Vec<Line>,
     bytes: usize,
-    /// Number of the first line.
+    /// Number of the first input line in the batch.
     first: u64,
 }
 
@@ -222,7 +222,7 @@ impl Batch {
 /// The store to which the lines are written.
 struct Target<'a> {
     db: &'a Db,
-    /// Whether to write a WAL.
+    /// Whether the batches are written to the WAL.
     log: bool,
 }
 

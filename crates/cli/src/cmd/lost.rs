@@ -181,17 +181,20 @@ fn list(path: &Path, as_json: bool, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// The lost part of a file: the last operation on each key, and the key ranges that were deleted
-/// before it.
+/// The operations of a set-aside WAL that the store may lack: the last operation on each key, and
+/// the key ranges that were deleted before these operations.
 #[derive(Default)]
 struct Tail {
     keys: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Number of writes to column families, which cannot be restored yet.
+    family_writes: u64,
 }
 
 impl Tail {
-    /// Reads everything after the first damage, because the open has applied the operations before
-    /// it. Reads all of an undamaged file.
+    /// Reads the operations after the first damage in the file, because the open that set the file
+    /// aside has applied the operations before the damage. In an undamaged file, reads all
+    /// operations.
     fn of(path: &Path) -> Result<Tail> {
         let (mut tail, mut damaged) = (Tail::default(), false);
         each_batch(path, |read| {
@@ -213,19 +216,27 @@ impl Tail {
                 self.keys.retain(|key, _| key.as_slice() < from || key.as_slice() >= to);
                 self.ranges.push((from.to_vec(), to.to_vec()));
             }
+            Op::FamilyPut(..) | Op::FamilyDelete(..) | Op::FamilyDeleteRange(..) => self.family_writes += 1,
         }
     }
 }
 
 fn restore(store: &Store, name: &str, overwrite: bool, out: &mut dyn Write) -> Result<()> {
     let tail = Tail::of(&file(&store.path, name)?)?;
+    if tail.family_writes > 0 {
+        bail!(
+            "{name} has {} writes to column families, which this command cannot restore yet; nothing was restored",
+            tail.family_writes
+        );
+    }
     let db = store.open()?;
     let (mut batch, mut restored, mut kept) = (WriteBatch::new(), 0, 0);
     for (from, to) in tail.ranges.iter().filter(|_| overwrite) {
         batch.delete_range(from, to);
         restored += 1;
     }
-    // Write the range deletes first. The operations on keys are compared with the result.
+    // Write the range deletes first, because the operations on keys are compared with the store
+    // after these deletes.
     db.write(std::mem::take(&mut batch), WriteOptions::default())?;
     for (key, value) in &tail.keys {
         let there = db.get(key)?;
@@ -255,7 +266,7 @@ fn restore(store: &Store, name: &str, overwrite: bool, out: &mut dyn Write) -> R
 
 fn discard(store: &Store, names: &[String], out: &mut dyn Write) -> Result<()> {
     let files = names.iter().map(|name| file(&store.path, name)).collect::<Result<Vec<_>>>()?;
-    let held = store.open()?; // another open might set a file aside meanwhile
+    let held = store.open()?; // keep the store locked, so that no other open sets a file aside meanwhile
     for path in &files {
         let named = || path.display().to_string();
         let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };

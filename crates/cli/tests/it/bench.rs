@@ -60,8 +60,8 @@ fn engines_are_compared_and_a_second_start_measures_nothing() {
     assert_eq!(other.err.matches("round ").count(), 8, "other terms are another plan");
 }
 
-/// Rows that are measured again must replace the old ones, even if the run is stopped. Rows of
-/// other engines must stay.
+/// With `--fresh`, rows that are measured again must replace the old ones, even if the run is
+/// stopped. Rows of other engines must stay.
 #[test]
 fn fresh_forgets_what_it_measures_anew_and_nothing_else() {
     let directory = tempfile::tempdir().unwrap();
@@ -117,8 +117,8 @@ fn on_a_virtual_ssd_flash_is_counted_and_nothing_is_left() {
     assert_eq!(fs::read_dir(work.path()).unwrap().count(), 0, "left behind");
 }
 
-/// The benchmark reads the journal's counters from the file system. An ext4 without a journal must
-/// have none.
+/// A row of an ext4 with a journal must have the count of journal commits. A row of an ext4
+/// without a journal must not have it.
 #[test]
 fn an_ext4_has_a_journal_unless_none_is_asked_for() {
     let Some(()) = root("a device takes root") else { return };

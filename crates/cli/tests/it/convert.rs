@@ -100,7 +100,7 @@ fn what_will_not_do_is_refused() {
     let same = terrace(["convert", store, &format!("{store}/../store")]).fails(1);
     assert!(same.contains("is the source store itself"), "{same}");
 
-    // An interrupted conversion of an earlier state of the source.
+    // The directory looks like an interrupted conversion of an earlier state of the source.
     fs::create_dir(at("to.converting")).unwrap();
     fs::write(at("to.converting/CONVERTING"), r#"{"source":"elsewhere","last_sequence":1}"#).unwrap();
     let other = terrace(["convert", store, &at("to")]).fails(1);
@@ -167,7 +167,7 @@ fn a_device_with_pairs_of_its_own_stays_as_it_is() {
     fill(store, 100);
     terrace(["convert", store, device]).ok();
     let before = terrace(["dump", device]).ok();
-    fill(store, 300); // other pairs, up to the former last one
+    fill(store, 300); // the source now has other pairs, but still has the last pair of the device
     let refused = terrace(["convert", store, device]).fails(1);
     assert!(refused.contains("nothing was changed"), "{refused}");
     assert!(terrace(["dump", device]).ok() == before, "MIXED");

@@ -89,7 +89,8 @@ fn a_store_in_use_is_refused_and_readers_share() {
     let (_directory, store) = fresh();
     let path = store.to_str().unwrap();
     make(path);
-    // The load waits for input. It has the store open as soon as the store has a WAL created by it.
+    // The `load` process waits for input. It has the store open as soon as the store has a WAL that
+    // this process created.
     let mut loading =
         command(["load", path, "-", "--option", "write_buffer_size=64KiB"]).stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = loading.stdin.take().unwrap();

@@ -3,8 +3,8 @@ use crate::common::{fresh, terrace, terrace_with};
 use serde_json::{Value, json};
 use std::{fs, path::Path};
 
-/// Keys and values with their JSON form. UTF-8 text is its own form, whatever characters it
-/// contains.
+/// Returns keys and values with their JSON form. The form of UTF-8 text is a string with the same
+/// text, whatever characters it contains.
 fn pairs() -> Vec<(&'static [u8], Value)> {
     vec![
         (b"\x00\x1f\t\n\"\\", json!("\u{0}\u{1f}\t\n\"\\")),

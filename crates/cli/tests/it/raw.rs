@@ -54,8 +54,8 @@ fn a_store_goes_onto_a_device_and_back() {
     assert!(raw(["export", &device, &out]).fails(1).contains("not empty"));
 }
 
-/// The file table is corrupt in a part that a flush had made durable. No command may continue from
-/// it, but `export --damaged` must copy the files that the valid parts list.
+/// A part of the device's file table that a flush had made durable is corrupt. Every command must
+/// fail, but `export --damaged` must copy the files that the valid parts of the table list.
 #[test]
 fn files_come_out_of_a_device_whose_list_is_damaged() {
     let (directory, device) = prepared();
@@ -294,7 +294,7 @@ fn race(device: &str) {
     let put = |n: usize| (format!("key{n:02}\tvalue"), command(["put", device, &format!("key{n:02}"), "value"]));
     let format = || ("format".to_owned(), command(["raw", "format", device, "--force"]));
     let found = || match terrace(["dump", device]) {
-        // A format was the last command that succeeded.
+        // The store is missing if a `format` was the last command that succeeded.
         Ran { status: 1, err, .. } if err.contains("missing store") => BTreeSet::new(),
         dumped => String::from_utf8(dumped.ok()).unwrap().lines().map(str::to_owned).collect(),
     };

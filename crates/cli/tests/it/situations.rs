@@ -154,7 +154,7 @@ const SITUATIONS: &[Situation] = &[
             let table = at.join(&names(at, ".ldb")[0]);
             fs::OpenOptions::new().write(true).open(table).unwrap().set_len(100).unwrap();
         },
-        GET, // of a key in the WAL: reads that do not need the SSTable succeed
+        GET, // gets a key from the WAL: reads that do not need the SSTable succeed
         0,
         "",
     ),

@@ -142,9 +142,8 @@ fn an_experiment_is_measured_judged_and_shown() {
     assert!(html.contains("<h2>Small &amp; &lt;quick&gt;</h2>") && html.contains("class=\"broken\""), "{html}");
     assert_eq!(html.matches("<svg class=\"cascade\"").count(), 2, "one for each engine that ran");
     assert!(html.contains("Growth") && html.contains("value_size in bytes"), "{html}");
-    // Number of plots. A plot along the sweep exists once for each row. A plot of engines side by
-    // side exists for each row and value with that figure. A plot over time exists twice for each
-    // row.
+    // The report has these plots: one along the sweep for each row; one that compares the engines
+    // for each row and value with that figure; two over time for each row.
     let over_time = 2 * 2;
     assert_eq!(html.matches("class=\"plot\"").count(), 2 + 3 + over_time);
     assert_eq!(html.matches("\nseconds since the start\n").count(), over_time, "throughput and latencies of each row");

@@ -1,7 +1,7 @@
-//! Appends to a file with direct I/O. A recording server must not use page cache, because the
-//! processes that wait for it may need the memory, and must not spend processor time on pages that
-//! are never read. The appender collects bytes in two buffers. A thread writes one buffer while
-//! the caller fills the other.
+//! Appends to a file with direct I/O. A recording server must not use the page cache, because the
+//! processes that wait for the server may need the memory. It also must not spend processor time
+//! on cached pages that are never read. The appender collects bytes in two buffers. A thread
+//! writes one buffer while the caller fills the other.
 use nix::fcntl::OFlag;
 use std::{
     fs::{File, OpenOptions},
@@ -19,7 +19,7 @@ const PIECE: usize = 1 << 20;
 /// Maximum alignment that direct I/O requires of memory, offsets and lengths.
 const ALIGNED: usize = 4096;
 
-/// The end of a file. Dropping the appender writes the remaining bytes and ignores errors.
+/// A writer that appends to a file. Dropping it writes the remaining bytes and ignores errors.
 pub(super) struct Appender {
     file: Arc<File>,
     filling: Piece,
@@ -158,8 +158,8 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// The file must equal the appended bytes after each flush and at the end, however the bytes
-    /// are split into calls.
+    /// However the bytes are split into `append` calls, the file must equal them after each flush
+    /// and at the end.
     #[test]
     fn the_file_equals_the_appended_bytes() {
         let dir = tempfile::tempdir().unwrap();
@@ -183,8 +183,8 @@ mod tests {
         assert!(fs::read(&path).unwrap() == naive);
     }
 
-    /// If a write of the thread fails, this call or a later one must return the error, and so must
-    /// every call after that.
+    /// If a write of the thread fails, the current `append` call or a later one must return the
+    /// error. Every call after that must fail too.
     #[test]
     fn a_full_disk_is_reported_by_every_later_call() {
         let Ok(mut appender) = Appender::create(Path::new("/dev/full")) else { return };

@@ -35,13 +35,13 @@ const BUFFER: usize = 1 << 20;
 pub enum Kind {
     /// A write.
     Write,
-    /// A flush: the requests before it are durable.
+    /// A flush. Requests before it are durable.
     Flush,
     /// A discard.
     Discard,
     /// A zeroed range.
     Zero,
-    /// Not a request: a marker inserted by the workload to record its progress.
+    /// A mark. It is not a request: the workload inserts it to record its progress.
     Mark,
 }
 

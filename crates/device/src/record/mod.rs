@@ -24,10 +24,10 @@ use std::{
 /// The recording in progress.
 enum Log {
     Open(Writer),
-    /// Further requests are not recorded.
+    /// The recording has ended, so further requests are not recorded.
     Ended,
-    /// A record could not be written. Nothing more is recorded, because the recording would have a
-    /// gap.
+    /// A record could not be written. Later requests are not recorded, because the recording would
+    /// have a gap.
     Broken,
 }
 
@@ -35,7 +35,8 @@ enum Log {
 /// recorded.
 pub struct Recorder {
     below: Arc<dyn BlockDevice>,
-    /// Locked while the device below executes a change, so that the log has the device's order.
+    /// The mutex is locked while the device below executes a change, so that the log has the
+    /// requests in the order of the device.
     log: Mutex<Log>,
 }
 
@@ -72,7 +73,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Executes `change` and records it unless it failed.
+    /// Executes `change` and, if it succeeds, records it.
     fn record(
         &self,
         kind: Kind,

@@ -1,5 +1,5 @@
-//! A recording with an index of block versions. The index gives the contents of any block at any
-//! time of the recording.
+//! An opened recording. Its index has all versions of each block, so the contents of any block at
+//! any time of the recording can be read.
 use super::log::{Event, Kind, Reader};
 use crate::{BlockDevice, Error, Result};
 use std::{
@@ -12,7 +12,8 @@ use std::{
 /// Block size of the index, in bytes.
 pub(super) const BLOCK: u64 = 4096;
 
-/// The contents of a block from a given event on: a file offset, or zeros.
+/// A version of a block: its contents from event `event` on. They are in the recording at file
+/// offset `at`, or zeros if `at` is `None`.
 struct Version {
     event: usize,
     at: Option<u64>,

@@ -24,12 +24,13 @@ pub struct State {
     past: Arc<Past>,
     /// All events before this one are applied.
     until: usize,
-    /// Blocks that differ from the recording, by block number. `None` is a zero block.
+    /// Blocks in which the crash state differs from the recording, by block number. `None` is a
+    /// block of zeros.
     own: Mutex<HashMap<u64, Option<Box<[u8]>>>>,
 }
 
 impl State {
-    /// Returns the device after all events before `until` and, in order, the parts in `kept`.
+    /// Returns the crash state after all events before `until` and, in order, the parts in `kept`.
     ///
     /// # Errors
     /// If an event does not exist, if a part does not consist of whole sectors of its event, or if

@@ -1,4 +1,4 @@
-//! A block device as a file: a FUSE file system with a few files, served by one thread.
+//! Exposes a block device as a file: a FUSE file system with a few files, served by one thread.
 //!
 //! ```text
 //! disk      the device: reads, writes, fsync (flush), punched holes (discard), zeroed ranges
@@ -6,11 +6,11 @@
 //! control   accepts commands, one per write
 //! mnt       an empty directory, a mount point for the device
 //! ```
-//! A single thread serves the requests one after another. A recorder below sees the requests in
-//! the same order. The file `disk` is opened with direct I/O, so nothing is cached, merged or
-//! reordered between the block layer and the device. If the device has a backing file, the kernel
-//! reads and writes that file directly where it can (FUSE passthrough). The server receives all
-//! other requests.
+//! A single thread serves the requests one after another. A recorder between the server and the
+//! device therefore records the requests in this order. The file `disk` is opened with direct I/O,
+//! so nothing is cached, merged or reordered between the block layer and the device. If the device
+//! has a backing file, the kernel reads and writes that file directly where it can (FUSE
+//! passthrough). The server receives all other requests.
 use super::{
     Desk,
     kernel::open_backing,
@@ -90,12 +90,12 @@ struct Server {
     behind: Option<i32>,
     /// Whether the kernel accesses the backing file directly; see [`Serving`].
     passes_on: Arc<AtomicBool>,
-    /// Reply buffer for reads. The write path allocates nothing, because the kernel may be short of
-    /// memory until this write is done.
+    /// Reply buffer for reads. Writes are served without any allocation, because the kernel may be
+    /// unable to free memory until the write is done.
     reply: Vec<u8>,
 }
 
-/// The outcome of a request: a result or an error number.
+/// The outcome of a request: the encoded result or an error number.
 type Answer = std::result::Result<Vec<u8>, Errno>;
 
 impl Server {

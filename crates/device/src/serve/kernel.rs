@@ -110,7 +110,7 @@ pub fn configure_loop(node: &File, image: RawFd, form: LoopForm) -> nix::Result<
     unsafe { loop_configure(node.as_raw_fd(), &config) }.map(drop)
 }
 
-/// Detaches the loop device `node`, now or when its last user closes it.
+/// Detaches the loop device `node` immediately or, if it has users, when the last one closes it.
 pub fn clear_loop(node: &File) -> nix::Result<()> {
     // SAFETY: the call accesses no memory, and the descriptor is open.
     unsafe { loop_clear(node.as_raw_fd()) }.map(drop)

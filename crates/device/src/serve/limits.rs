@@ -1,10 +1,10 @@
 //! Rate limits of block devices. The kernel enforces them (blk-throttle), so no process is in the
-//! data path. Reads and writes have separate limits. Zeroed ranges count as writes. Discards use
-//! almost nothing of the limit for writes.
+//! data path. Reads and writes have separate limits. Zeroed ranges are limited as writes. Discards
+//! use almost nothing of the limit for writes.
 //!
-//! Only cgroup version 1 has machine-wide limits, in the root group of `blkio`. A limit of any
-//! other group would not apply to processes outside it. The kernel stores a limit by device
-//! number, so a limit remains after its loop device is detached.
+//! Only cgroup version 1 has machine-wide limits. They are set in the root group of `blkio`,
+//! because a limit of any other group would not apply to processes outside that group. The kernel
+//! stores a limit by device number, so a limit remains after its loop device is detached.
 use crate::{Error, Result, loops::number_of};
 use std::{
     fs::{self, File},
@@ -15,12 +15,13 @@ use std::{
 
 const LISTS: [&str; 2] =
     ["/sys/fs/cgroup/blkio/blkio.throttle.read_bps_device", "/sys/fs/cgroup/blkio/blkio.throttle.write_bps_device"];
-/// A file that exists only in the true root group of a hierarchy, not in a container's root.
+/// A file that exists only in the true root group of the cgroup hierarchy, not in the root group
+/// of a container.
 const ROOT: &str = "/sys/fs/cgroup/blkio/release_agent";
 const GROUPS: &str = "/proc/self/cgroup";
 
-/// Checks whether the kernel can limit the transfers of this process and its children, including
-/// write-back on their behalf.
+/// Checks whether the kernel can limit the I/O of this process and its children, and the
+/// write-back of their dirty pages.
 ///
 /// # Errors
 /// If the kernel has no such limits, if this process may not set them, or if this process is not

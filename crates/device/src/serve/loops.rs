@@ -15,7 +15,7 @@ use std::{
 };
 
 const CONTROL: &str = "/dev/loop-control";
-/// Maximum number of attempts. Another process may take a free loop device first.
+/// Maximum number of attempts to attach a file. Another process may take a free loop device first.
 const ATTEMPTS: u32 = 50;
 /// Maximum size of a request of the block layer, in KiB. Such a request fits one FUSE request, so
 /// the device receives every write of the kernel undivided. A torn write in a crash state is then
@@ -42,7 +42,7 @@ pub fn attach(image: &Path, autoclear: bool) -> Result<Loop> {
     attach_as(image, LoopForm { autoclear, direct: true })
 }
 
-/// As [`attach`], with other options.
+/// Attaches `image` as [`attach`] does, with the options in `form`.
 pub(super) fn attach_as(image: &Path, form: LoopForm) -> Result<Loop> {
     let failed = |what: String| move |source: io::Error| Error::Io { what, source };
     let control = open(Path::new(CONTROL)).map_err(failed(format!("open {CONTROL}")))?;

@@ -117,8 +117,9 @@ impl FrontEnd for FuseLoop {
         served.thread = Some(thread);
         if self.attached {
             let disk = served.dir.join("disk");
-            // Opening the file shows whether the kernel accesses the backing file directly. If it
-            // does, dirty pages may wait in memory.
+            // The open shows whether the kernel accesses the backing file directly. If it does, the
+            // loop device uses the page cache and not direct I/O, so dirty pages may wait in
+            // memory.
             let opened = has_file.then(|| fs::File::open(&disk));
             let direct = !passes_on.load(Ordering::SeqCst);
             drop(opened);
@@ -175,10 +176,9 @@ impl Served {
 
     /// Unmounts all mounts of the device and removes it.
     ///
-    /// # Errors
-    /// If the device is in use. The device then stays, and the caller may call `stop` again. Also
-    /// if the serving thread panicked, so that [the device was not served](Served::is_served) until
-    /// its end.
+    /// # Errors If the device is in use. The device then stays, and the caller may call `stop`
+    /// again. Also returns an error if the serving thread panicked, because [the device was not
+    /// served](Served::is_served) until its end.
     pub fn stop(&mut self) -> Result<()> {
         if !self.dir.as_os_str().is_empty() {
             mounts::take_down(&self.dir)?;
@@ -203,11 +203,11 @@ impl Drop for Served {
 }
 
 /// Prepares this process for serving: locks its memory and exempts it from the OOM killer. Returns
-/// a reason for each step that the system refused. Without these steps serving works as long as
-/// there is enough memory.
+/// a reason for each step that the system refused. Without these steps serving works only as long
+/// as there is enough memory.
 pub fn ready_process() -> Vec<String> {
-    /// Flag of `mlockall` that locks pages once they are touched instead of prefaulting them. `nix`
-    /// lacks it.
+    /// Flag of `mlockall`: lock each page when it is first touched, and do not prefault pages.
+    /// `nix` does not define the flag.
     const ON_FAULT: i32 = 4;
     let all = MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE | MlockAllFlags::from_bits_retain(ON_FAULT);
     let steps = [
@@ -219,7 +219,7 @@ pub fn ready_process() -> Vec<String> {
     steps.into_iter().filter_map(refused).collect()
 }
 
-/// Number for the next directory of this process.
+/// Number of the next directory that this process creates.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 fn next() -> u32 {

@@ -1,10 +1,10 @@
-//! The mounts and loop devices of a served device, and their removal: by its server when it
-//! stops, or by any process after the server was killed.
+//! Removes the mounts and loop devices of served devices. A server removes its own when it stops.
+//! Any process can remove those of a server that was killed.
 //!
-//! All of them belong to one directory whose name identifies the server:
-//! `WORK/terrace-ssd-PID-START-N`. No list of mounts, loop devices and rate limits is kept: the
-//! code reads from the kernel which ones exist. So [`cleanup`] finds everything that a server
-//! leaves, at whatever moment it was killed.
+//! All mounts and loop devices of a server belong to one directory, whose name identifies the
+//! server: `WORK/terrace-ssd-PID-START-N`. The server keeps no list of its mounts, loop devices
+//! and rate limits, because the kernel lists them. [`cleanup`] therefore finds everything that a
+//! server leaves, whenever it was killed.
 use super::{fuse::FILE_SYSTEM, limits, loops};
 use crate::{
     Error, Result,
@@ -27,9 +27,10 @@ use std::{
 pub const SOURCE: &str = "terrace-ssd";
 const PREFIX: &str = "terrace-ssd-";
 const CONNECTIONS: &str = "/sys/fs/fuse/connections";
-/// How long to retry the unmount of a busy file system and the detaching of an open loop device.
+/// Time for which the unmount of a busy file system and the detaching of an open loop device are
+/// retried.
 const WAIT: Duration = Duration::from_secs(5);
-/// Minimum number of attempts. On a stalled machine the time may pass after only a few attempts.
+/// Minimum number of attempts. On a stalled machine [`WAIT`] may pass after only a few attempts.
 const ATTEMPTS_MIN: u32 = 20;
 
 /// The result of [`cleanup`].
@@ -98,8 +99,8 @@ pub fn cleanup(work: Option<&Path>) -> Result<Cleaned> {
 /// Removes everything that belongs to `dir`, innermost first. It removes only objects that a
 /// server creates, and never a directory tree.
 ///
-/// Steps that may wait for the device run in other processes, because the caller may be the
-/// device's server. A process that waits for its own device cannot be killed.
+/// Steps that may wait for the device run in other processes, because the caller may be the server
+/// of the device. A process that waits for its own device cannot be killed.
 pub fn take_down(dir: &Path) -> Result<()> {
     let is_left = owner(dir).is_some_and(|owner| !is_alive(owner));
     for node in loops::below(dir)? {
@@ -116,10 +117,10 @@ pub fn take_down(dir: &Path) -> Result<()> {
             let number = part.to_string_lossy().rsplit('p').next().unwrap_or_default().to_owned();
             patiently(|| match loops::partitions(&node)?.contains(part) {
                 true => run(Command::new("delpart").arg(&node).arg(&number)),
-                false => Ok(()), // already detached itself
+                false => Ok(()), // the kernel has removed it
             })?;
         }
-        let lifted = patiently(|| limits::lift(&node)); // before another device has this number
+        let lifted = patiently(|| limits::lift(&node)); // before another device gets this number
         patiently(|| match loops::below(dir)?.contains(&node) {
             true => run(Command::new("losetup").arg("--detach").arg(&node)).and(Err(in_use(&node))),
             false => Ok(()),
@@ -140,9 +141,9 @@ pub fn take_down(dir: &Path) -> Result<()> {
     }
 }
 
-/// Unmounts served drives, and file systems on them, from this process's mount namespace, except
-/// the drive of file `own`. If this namespace is a copy of the machine's namespace, the mounts in
-/// it would keep the drives busy after they are unmounted elsewhere.
+/// Unmounts served drives, and file systems on them, from this process's mount namespace. The
+/// drive of file `own` stays mounted. If this namespace is a copy of the machine's namespace, its
+/// mounts would keep the other drives busy after they are unmounted in the machine's namespace.
 pub fn let_go_of_others(own: &Path) -> Result<()> {
     let detach = |point: &Path| match umount2(point, MntFlags::MNT_DETACH) {
         Ok(()) | Err(Errno::EINVAL | Errno::ENOENT) => Ok(()), // unmounted in the meantime
@@ -166,8 +167,8 @@ fn standing_on(node: &Path) -> Result<impl Fn(&Mount) -> bool + use<>> {
     Ok(move |mount: &Mount| numbers.contains(&mount.device) || devices.contains(&mount.source))
 }
 
-/// Aborts requests that wait for a dead server. The kernel usually does that, but not if the
-/// server was killed while it waited for its own device.
+/// Aborts requests that wait for a dead server. The kernel usually aborts them itself. It does not
+/// if the server was killed while it waited for its own device.
 fn abort(device: &str) {
     let Some((_, minor)) = device.split_once(':') else { return };
     let write = || fs::write(format!("{CONNECTIONS}/{minor}/abort"), "1");
@@ -194,7 +195,8 @@ fn patiently(attempt: impl Fn() -> Result<()>) -> Result<()> {
     }
 }
 
-/// Returns the error for a busy loop device, which is detached when its last user closes it.
+/// Returns the error for a loop device in use. The kernel detaches it when its last user closes
+/// it.
 fn in_use(node: &Path) -> Error {
     Error::Io { what: format!("detach {}", node.display()), source: io::ErrorKind::ResourceBusy.into() }
 }

@@ -1,19 +1,19 @@
-//! Request and byte counters by kind.
+//! Counters of the requests to a served device and of their bytes, by kind of request.
 use crate::{Error, Result};
 use nix::errno::Errno;
 use std::fmt;
 
-/// Requests of one kind.
+/// Counters of one kind of request.
 #[derive(Default)]
 struct Count {
     requests: u64,
     bytes: u64,
 }
 
-/// Counters of all requests. Counting a request also converts the device's error into an error
-/// number for the kernel. The error's message is printed on standard error, because the kernel has
-/// no place for it. The message of an unaligned range is not printed: programs probe the allowed
-/// lengths, so such errors are expected.
+/// Counters of all requests. When a request is counted, its error is also converted into an error
+/// number for the kernel. A reply to the kernel has no place for the error's message, so the
+/// message is printed on standard error. The message about an unaligned range is not printed. Such
+/// errors are expected, because programs probe which lengths the device allows.
 #[derive(Default)]
 pub struct Tally {
     reads: Count,

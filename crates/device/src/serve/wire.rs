@@ -1,7 +1,7 @@
-//! Encoding of the dozen FUSE requests that a directory of a few files receives, and of their
-//! replies. No I/O. Numbers and layouts are those of the kernel's `include/uapi/linux/fuse.h`,
-//! version 7.31, in native byte order. The passthrough flags are those of later versions (7.36,
-//! 7.40), and older kernels ignore them.
+//! Decodes the dozen FUSE requests that a directory of a few files receives, and encodes their
+//! replies. The module does no I/O. Numbers and layouts are those of the kernel's
+//! `include/uapi/linux/fuse.h`, version 7.31, in native byte order. The passthrough flags are from
+//! later versions (7.36, 7.40), and older kernels ignore them.
 //!
 //! ```text
 //! request                                   reply
@@ -24,14 +24,14 @@ pub const DATA_MAX: usize = 1 << 20;
 /// short.
 pub const REQUEST_MAX: usize = DATA_MAX + 4096;
 
-/// Protocol version.
+/// Version of the FUSE protocol: major, minor.
 const VERSION: (u32, u32) = (7, 31);
-/// Flags of INIT: parallel reads, parallel direct I/O, and a valid `max_pages` below.
+/// Flags in the reply to INIT: parallel reads, parallel direct I/O, and a valid field `max_pages`.
 const INIT_FLAGS: u32 = 1 | 1 << 5 | 1 << 15 | 1 << 22;
-/// More flags of INIT: passthrough to a backing file, at a stacking depth of one.
+/// More flags in the reply to INIT: passthrough to a backing file at a stacking depth of one.
 const INIT_MORE: u32 = 1 << 30;
 const INIT_PASS_ON: u32 = 1 << 5;
-/// Maximum number of background requests.
+/// Maximum number of background requests that the kernel may have pending.
 const BACKGROUND_MAX: u16 = 64;
 
 /// Flags of an opened file: bypass the page cache, and do not send a flush when it is closed.
@@ -163,7 +163,7 @@ impl Reply {
         reply.0
     }
 
-    /// Encodes a directory entry for this file. The entry is valid forever.
+    /// Encodes a directory entry for this file. The kernel may cache the entry forever.
     pub fn entry(file: Attributes) -> Vec<u8> {
         let mut reply = Reply::default();
         reply.u64s(&[file.node, 0, u64::from(u32::MAX), u64::from(u32::MAX)]);
@@ -172,7 +172,7 @@ impl Reply {
         reply.0
     }
 
-    /// Encodes a file's attributes. They are valid forever.
+    /// Encodes a file's attributes. The kernel may cache them forever.
     pub fn attributes(file: Attributes) -> Vec<u8> {
         let mut reply = Reply::default();
         reply.u64s(&[u64::from(u32::MAX)]);
@@ -181,8 +181,8 @@ impl Reply {
         reply.0
     }
 
-    /// Encodes an open file. Later requests for it have `handle`. If `behind` is given, the kernel
-    /// reads and writes the backing file that is registered under that number.
+    /// Encodes an open file. The kernel sends `handle` in later requests for this file. If `behind`
+    /// is given, the kernel reads and writes the backing file that is registered under that number.
     pub fn open(handle: u64, behind: Option<i32>) -> Vec<u8> {
         let mut reply = Reply::default();
         reply.u64s(&[handle]);

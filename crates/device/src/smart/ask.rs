@@ -29,8 +29,8 @@ pub fn ask(device: &Path) -> Result<Vec<Value>> {
     Ok(texts)
 }
 
-/// Returns a program's output, whatever its exit status: `smartctl` reports findings in the
-/// status.
+/// Returns a program's output, whatever its exit status. The status is ignored because `smartctl`
+/// reports findings about the drive in it.
 fn run<'a>(program: &str, arguments: impl Iterator<Item = &'a OsStr>) -> io::Result<Value> {
     let output = Command::new(program).args(arguments).output()?;
     let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, format!("{program} printed no JSON: {error}"));

@@ -1,8 +1,9 @@
-//! A real drive's counters of bytes written by the host and bytes programmed into flash.
+//! Reads two counters of a real drive: the bytes written by the host and the bytes programmed into
+//! flash.
 //!
-//! There is no standard counter for bytes programmed. [`Reading::of`] interprets the output of
-//! `smartctl --json` and `nvme -o json` by a table of vendors (`vendors.toml`). It reports a
-//! missing counter as missing and never estimates it.
+//! No standard counter has the bytes programmed into flash. [`Reading::of`] interprets the output
+//! of `smartctl --json` and `nvme -o json` with a table of vendors (`vendors.toml`). If a drive
+//! lacks a counter, the reading says so. A missing counter is never estimated.
 mod ask;
 mod vendors;
 
@@ -11,10 +12,10 @@ pub use ask::ask;
 use serde_json::Value;
 use vendors::{Attribute, Counter, Family, Field, TABLE};
 
-/// Unit of NVMe's counter of host writes, in bytes.
+/// Unit in bytes of the counter of host writes of NVMe drives.
 const NVME_UNIT_BYTES: u64 = 512_000;
 
-/// A byte counter with the drive's resolution.
+/// A byte counter of a drive, with the unit in which the drive counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
     /// The count in bytes, a multiple of the unit.
@@ -23,8 +24,8 @@ pub struct Told {
     pub unit_bytes: u64,
     /// The attribute or field from which the count was read.
     pub from: String,
-    /// Whether the value derives from an average over the drive's life. For a value that derives
-    /// from an average, the difference of two readings is meaningless.
+    /// Whether the count derives from an average over the drive's life. The difference of two such
+    /// counts is meaningless.
     pub is_average: bool,
 }
 
@@ -81,8 +82,8 @@ impl Reading {
     }
 }
 
-/// Reads both counters from ATA attributes. If no attribute has the host writes, they are taken
-/// from the device statistics.
+/// Reads both counters from ATA attributes. If no attribute has the host writes, takes them from
+/// the device statistics.
 fn in_ata_table(table: &[Value], statistics: Option<Told>) -> (Option<Told>, Result<Told, String>) {
     let is_shown = |attribute: &Attribute| raw(table, attribute).is_some();
     let fits = |family: &&Family| {
@@ -103,8 +104,8 @@ fn in_ata_table(table: &[Value], statistics: Option<Told>) -> (Option<Told>, Res
     (host, nand.map_err(|why| format!("{why} ({})", family.drives)))
 }
 
-/// Derives the bytes programmed from page counts. The page size is unknown, so it is derived from
-/// the bytes that the host wrote.
+/// Derives the bytes programmed into flash from page counts: pages programmed for the host, and
+/// other pages. The page size is unknown. It follows from the bytes that the host has `written`.
 fn by_pages(host: Option<u64>, other: Option<u64>, written: Option<&Told>) -> Result<Told, String> {
     match (host, other, written) {
         (Some(host), Some(other), Some(written)) if host > 0 => {
@@ -183,7 +184,7 @@ fn told(units: u64, unit_bytes: u64, from: String) -> Told {
     Told { bytes: units.saturating_mul(unit_bytes), unit_bytes, from, is_average: false }
 }
 
-/// Returns the errors that `smartctl` itself reports.
+/// Returns the error messages in the output of `smartctl`.
 fn said(texts: &[Value]) -> Option<String> {
     let messages = texts.iter().find_map(|text| text["smartctl"]["messages"].as_array())?;
     let words: Vec<&str> = messages.iter().filter_map(|message| message["string"].as_str()).collect();

@@ -1,8 +1,8 @@
-//! Types of the vendor table, `vendors.toml`.
+//! Types of the vendor table, `vendors.toml`, which lists the counters of known drives.
 use serde::Deserialize;
 use std::sync::LazyLock;
 
-/// All rows in order.
+/// The vendor table, with its rows in the order of the file.
 pub(super) static TABLE: LazyLock<Table> =
     LazyLock::new(|| toml::from_str(include_str!("vendors.toml")).expect("a test parses it"));
 
@@ -29,7 +29,7 @@ pub(super) struct Family {
     /// Alternative attributes for the bytes written by the host.
     #[serde(default)]
     pub host: Vec<Counter>,
-    /// The reason why the family does not report the bytes programmed.
+    /// The reason why the family's drives do not report the bytes programmed into flash.
     pub silent: Option<String>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Attribute {
     pub name: String,
 }
 
-/// An attribute with its unit in bytes.
+/// An attribute that counts bytes, with its unit in bytes.
 #[derive(Deserialize)]
 pub(super) struct Counter {
     #[serde(flatten)]
@@ -49,7 +49,7 @@ pub(super) struct Counter {
     pub bytes: u64,
 }
 
-/// Attributes that count pages programmed for the host and for everything else.
+/// Two attributes: pages programmed for the host, and pages programmed for all other causes.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Pages {
@@ -57,7 +57,7 @@ pub(super) struct Pages {
     pub other: Attribute,
 }
 
-/// A log page of NVMe drives in the form printed by `nvme`.
+/// A log page of an NVMe drive, as `nvme` prints it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Log {
@@ -69,7 +69,7 @@ pub(super) struct Log {
     pub host: Option<Field>,
 }
 
-/// A field with its unit in bytes.
+/// A field that counts bytes, with its unit in bytes.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Field {

@@ -21,7 +21,7 @@ impl Chance {
         x ^ (x >> 31)
     }
 
-    /// Returns a uniform number below `end`; the bias is below `end` / 2^64.
+    /// Returns a uniform random number below `end`. The bias is below `end` / 2^64.
     pub fn below(&mut self, end: u32) -> u32 {
         ((u128::from(self.bits()) * u128::from(end)) >> 64) as u32
     }

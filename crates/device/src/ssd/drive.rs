@@ -16,8 +16,8 @@ use crate::{BlockDevice, Error, Result, Stream};
 /// A virtual SSD. Reads use only the device below, never the translation layer.
 pub struct Ssd {
     below: Box<dyn BlockDevice>,
-    /// The translation layer, and the statistics of recent write amplification (windows). Never
-    /// locked during I/O.
+    /// The translation layer, and the statistics of recent write amplification (windows). This lock
+    /// is never held during I/O.
     book: Mutex<Book>,
     /// Compresses written pages. Lock order: this lock before `book`.
     compressor: Option<Mutex<Compressor>>,

@@ -277,8 +277,8 @@ impl Ftl {
         }
     }
 
-    /// Accounts for filled slots of an open superblock. Each program unit that is complete is
-    /// programmed.
+    /// Simulates the time to program an open superblock whose number of filled slots grows from
+    /// `before` to `written`. Each program unit that is now complete is programmed.
     #[inline]
     fn program(&mut self, number: u32, before: u32, written: u32, by_host: bool) {
         if let Some(timeline) = &mut self.timeline {
@@ -317,9 +317,10 @@ impl Ftl {
         self.level_wear();
     }
 
-    /// Relocates the data of the least worn superblock if the erase counts differ too much. While
-    /// all other superblocks are erased `spread_max` times, a superblock needs at most one such
-    /// relocation. The check is therefore made only once in half as many erases.
+    /// Wear levelling: relocates the data of the least worn superblock if the erase counts differ
+    /// too much. A superblock needs at most one such relocation while all other superblocks are
+    /// erased `spread_max` times. The check is therefore made only at every (`spread_max` / 2)th
+    /// erase of the drive.
     fn level_wear(&mut self) {
         let Some(spread_max) = self.profile.wear_spread_max else { return };
         if self.counts.erases.is_multiple_of(u64::from(spread_max / 2).max(1))

@@ -6,8 +6,8 @@
 //! in-use  exists while the drive is in use, and after a power cut
 //! ```
 //! The data never depend on the state. After a power cut the data are complete, and the state is
-//! the last saved one. Changes of the counters after the last save are lost, and the drive reports
-//! this.
+//! the last saved one. The changes of the counters since the last save are lost, and the drive
+//! reports this loss.
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

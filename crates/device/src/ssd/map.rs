@@ -1,5 +1,5 @@
-//! The mapping between logical pages and slots (allocation units of flash). Its two tables use 4
-//! bytes per page and 4 bytes per slot, which is most of the memory of a simulated drive.
+//! Maps logical pages to slots (allocation units of flash) and slots to pages. The two tables use
+//! 4 bytes per page and 4 bytes per slot, which is most of the memory of a simulated drive.
 
 use super::profile::Geometry;
 

@@ -34,7 +34,7 @@ pub(super) struct Superblock {
     pub changed_at: u64,
 }
 
-/// All superblocks. Free ones are ordered by wear, then by number.
+/// All superblocks. The free ones are also in a queue, ordered by erase count and then by number.
 #[derive(Clone)]
 pub(super) struct Pool {
     all: Vec<Superblock>,
@@ -111,8 +111,8 @@ impl Pool {
         self.free.push(Reverse((erases, number)));
     }
 
-    /// Returns the least worn closed superblock if the most worn superblock has more than
-    /// `spread_max` erases more than this one.
+    /// Returns the least worn closed superblock if its erase count is more than `spread_max` below
+    /// that of the most worn superblock.
     pub fn too_little_worn(&self, spread_max: u32) -> Option<u32> {
         let closed = (0..).zip(&self.all).filter(|(_, block)| block.state == State::Closed);
         let (number, least) = closed.min_by_key(|(number, block)| (block.erases, *number))?;

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use super::timeline::Latency;
 use crate::{Error, Result};
 
-/// Limit for the numbers of superblocks, slots and pages. The numbers have 32 bits, and their
-/// largest values are reserved.
+/// Maximum number of superblocks, slots and pages. Their numbers have 32 bits, and the largest
+/// values are reserved.
 const SLOTS_MAX: u64 = u32::MAX as u64 - 2;
-/// Allocation unit of flash if the controller compresses.
+/// Size in bytes of a slot (allocation unit of flash) if the controller compresses.
 const COMPRESSED_SLOT_BYTES: u32 = 512;
 
 /// A drive profile. [`Ftl::new`](super::Ftl::new) rejects an impossible profile and names the
@@ -39,9 +39,9 @@ pub struct Profile {
     /// Free superblocks reserved for garbage collection, at least 1. Garbage collection starts when
     /// a write position needs a new superblock and only the reserved ones are free.
     pub reserved_superblocks: u32,
-    /// Victim selection.
+    /// The method by which garbage collection selects victims (superblocks to collect).
     pub collection: Collection,
-    /// Destination of relocated pages.
+    /// The write position of pages that garbage collection relocates.
     pub gc_frontier: GcFrontier,
     /// Number of streams, 1 to 64. Writes to other streams use stream 0.
     pub streams: u8,
@@ -259,10 +259,10 @@ impl Profile {
         Ok(())
     }
 
-    /// Checks that garbage collection always gains space. When all frontiers have an open
-    /// superblock and the reserve is free, the remaining superblocks must be too many to be full of
-    /// valid pages. Each superblock may waste less than one page at its end, where the next
-    /// compressed page does not fit.
+    /// Checks that garbage collection always gains space. Consider the moment when all frontiers
+    /// have an open superblock and only the reserve is free. The other superblocks must then be too
+    /// many to be full of valid pages. Each superblock may waste less than one page at its end,
+    /// where the next compressed page does not fit.
     fn check_spare(&self, geometry: &Geometry) -> Result<()> {
         let usable = u64::from(geometry.slots_per_superblock - (geometry.slots_per_page - 1));
         let valid = u64::from(geometry.pages) * u64::from(geometry.slots_per_page);

@@ -7,7 +7,7 @@ use super::ftl::Ftl;
 use super::profile::Profile;
 use super::windows::{Window, Windows};
 
-/// Unit of the attributes that count bytes.
+/// Unit in bytes of the report's SMART attributes that count bytes.
 const ATTRIBUTE_BYTES: u64 = 32 << 20;
 
 /// The drive's report at one time.

@@ -14,7 +14,8 @@ pub(super) struct Victims {
     collection: Collection,
     slots: u32,
     queues: Queues,
-    /// Index of the first queue that may not be empty. All earlier queues are empty.
+    /// Index of the first queue that may not be empty. All earlier queues are empty. With the
+    /// policy greedy, the index of a queue is the number of valid slots of its superblocks.
     first: usize,
     chance: Chance,
 }

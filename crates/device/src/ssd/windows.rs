@@ -1,5 +1,5 @@
 //! Recent write amplification. The average of WA2 (flash bytes programmed for each host byte) over
-//! the drive's whole life would hide the present value of WA2.
+//! a drive's whole life hides its present value.
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ pub struct Windows {
     ended: VecDeque<Window>,
 }
 
-/// One window.
+/// Counters of one window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     /// Bytes written by the host: at least the window size, and more by up to one command.
@@ -34,7 +34,8 @@ impl Window {
 }
 
 impl Windows {
-    /// Starts windows of `window_bytes` bytes, at least one, at the counters `begin`.
+    /// Starts windows at counters `begin`. A window is an interval with host writes of
+    /// `window_bytes` bytes, at least one byte.
     pub fn new(window_bytes: u64, begin: Counts) -> Windows {
         Windows { window_bytes: window_bytes.max(1), begin, ended: VecDeque::with_capacity(WINDOWS_MAX) }
     }

@@ -62,8 +62,8 @@ impl Drop for Loop {
 fn a_range_flush_writes_its_range_and_a_discard_nothing() {
     let Some(on) = require("loop", Loop::new()) else { return };
     let device = File::open(&on.node).unwrap();
-    // The kernel itself writes pages back after half a minute. The test repeats in case that
-    // interfered.
+    // The kernel itself writes dirty pages back after half a minute, which can disturb the
+    // measurement. The test therefore tries several times.
     let apart = (0..5).any(|_| {
         let before = on.written();
         device.write_at(0, &vec![1; 8 * MIB as usize], Stream(0)).unwrap();

@@ -1,5 +1,5 @@
-//! Tests recordings: a replay must reproduce the device, a crash state must equal that of a naive
-//! model of a volatile cache, and corruption must give an error.
+//! Tests recordings. A replay must reproduce the device. A crash state must equal that of a naive
+//! model of a volatile cache. Corruption of a recording must give an error.
 use proptest::{collection::vec, prelude::*};
 use std::{fs, path::Path, sync::Arc};
 use terrace_device::{
@@ -61,7 +61,8 @@ fn all(device: &dyn BlockDevice) -> Vec<u8> {
     bytes
 }
 
-/// Applies `op` to plain bytes. Of a write, applies only the sectors for which `keeps` is true.
+/// Applies `op` to plain bytes. For a write, applies only the sectors for which `keeps` returns
+/// true.
 fn apply(bytes: &mut [u8], op: Op, keeps: impl Fn(usize) -> bool) {
     match op {
         Op::Write(from, count, byte) => {

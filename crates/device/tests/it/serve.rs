@@ -26,8 +26,9 @@ const DEVICE_BYTES: u64 = 384 << 20;
 const RATE: u64 = 16 << 20;
 const ROLE: &str = "TERRACE_TEST_SERVE";
 
-/// Takes a lock that serializes these tests across processes. mkfs.btrfs probes every loop device
-/// of the machine and fails if the server of one of them has just died.
+/// Takes a lock that serializes these tests across processes. Without it tests would fail:
+/// mkfs.btrfs probes every loop device of the machine and fails if the server of one of them has
+/// just died.
 fn alone() -> File {
     let path = env::temp_dir().join("terrace-test-loop-devices");
     let file = File::create(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -159,7 +160,7 @@ fn role_of_a_server() {
         "broken" => Arc::new(Limited { below: memory, end: 0x10_0000, panics: true }),
         other => panic!("no device {other}"),
     };
-    let _ = ready_process(); // as a real server does; a refusal here is one there
+    let _ = ready_process(); // as a real server does; refusals are ignored
     let mut served = FuseLoop { work, attached: true }.serve(device, Arc::new(NoDesk)).expect("served");
     if is_paced {
         served.limit(NonZeroU64::new(RATE).expect("a rate")).expect("limited");
@@ -319,9 +320,10 @@ fn fio_verifies_it() {
     server.stop();
 }
 
-/// Requests must arrive without being merged, split or delayed. Otherwise a recording would differ
-/// from the requests. (The block layer itself splits direct writes of more than 512 KiB, because a
-/// loop device accepts at most 128 non-contiguous pages.)
+/// Requests must arrive at the server without being merged, split or delayed. Otherwise a
+/// recording would differ from the requests of the file system. (The block layer itself splits
+/// direct writes of more than 512 KiB, because a loop device accepts at most 128 non-contiguous
+/// pages.)
 #[test]
 fn requests_arrive_one_for_one() {
     let Some(server) = Server::start("memory") else { return };
@@ -436,7 +438,7 @@ fn a_panicking_server_is_reported() {
     let Some(server) = Server::start("broken") else { return };
     assert!(write_block(&server, 1));
     assert!(!write_block(&server, 1000), "a write that was never answered was taken for a good one");
-    server.stop(); // it checks this itself, by its exit status
+    server.stop(); // asserts the exit status of a server whose thread panicked
 }
 
 /// The statistics must be one consistent text when they are read in small parts with requests in
@@ -461,8 +463,8 @@ fn statistics_are_never_torn() {
     server.stop();
 }
 
-/// Removal must find mounts whose device number differs from the device's own: btrfs uses numbers
-/// of its own, and each partition has another number.
+/// Removal must find mounts whose device number differs from the number of the served device. A
+/// btrfs mount has a number that btrfs chooses, and each partition has another number.
 #[test]
 fn file_systems_with_other_device_numbers_are_unmounted() {
     let _alone = alone();
@@ -526,8 +528,9 @@ impl Drop for MemoryGroup {
 }
 
 /// Under a memory limit, the kernel gives the writer and the server no more memory until dirty
-/// pages are written. The server must accept those writes without more memory. (If the server of a
-/// drive in a file is in one memory group with its writers, it may wait for itself: docs/ssd.md.)
+/// pages are written. The server must accept those writes without more memory. (One case is not
+/// tested: if the drive's data are in a file, and the server is in one memory group with the
+/// writers, the server may wait for itself, see docs/ssd.md.)
 #[test]
 fn memory_pressure_causes_no_deadlock() {
     let Some(mut server) = Server::start("file") else { return };

@@ -57,7 +57,7 @@ fn a_restored_drive_continues_unchanged() {
         }
         assert_eq!(back.counts(), ftl.counts(), "{:?}", ftl.profile());
         assert!(back.erases().eq(ftl.erases()));
-        // The simulated times may differ a little, because operations in progress are not saved.
+        // The simulated times may differ slightly, because operations in progress are not saved.
         let apart = |a: &Ftl, b: &Ftl| Some(a.simulated_time()?.abs_diff(b.simulated_time()?).as_millis());
         assert!(apart(&ftl, &back).is_none_or(|apart| apart < 200), "{:?}", apart(&ftl, &back));
     }
@@ -76,7 +76,8 @@ proptest! {
         prop_assert!(Ftl::restore(&bytes).is_err());
     }
 
-    /// The test recomputes the checksum after each change, as a forger could.
+    /// Changes a byte of a saved state and recomputes the checksum, as a forger could. The result
+    /// must be refused or be a consistent drive.
     #[test]
     fn a_forged_state_is_refused_or_is_a_drive(which in 0usize..4, at in any::<Index>(), byte in any::<u8>(), tail in any::<bool>()) {
         let mut ftl = Ftl::new(profiles().remove(which)).unwrap();

@@ -65,7 +65,7 @@ fn uniform(ftl: &mut Ftl, end: u64, passes: u64) -> Counts {
     counts
 }
 
-/// Returns by which fraction `measured` exceeds `expected`.
+/// Returns the fraction by which `measured` exceeds `expected`.
 fn above(measured: f64, expected: f64) -> f64 {
     measured / expected - 1.0
 }
@@ -143,7 +143,8 @@ fn medium(collection: Collection) -> Profile {
     Profile { pages_per_block: 128, ..profile(0.15, collection) }
 }
 
-/// Writes so that a tenth of the pages receives nine tenths of the writes.
+/// Directs nine tenths of the writes to one tenth of the pages. Returns the WA2 of a pass over the
+/// drive, after a first pass.
 fn hot_and_cold(profile: Profile, cold: Stream) -> f64 {
     let mut ftl = Ftl::new(Profile { streams: 2, ..profile }).unwrap();
     let (pages, mut random) = (ftl.pages(), Random(2));

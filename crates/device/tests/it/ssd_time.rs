@@ -5,9 +5,9 @@ use terrace_device::ssd::{Ftl, GcFrontier, Latency, Profile};
 
 const PAGE: u64 = 4096;
 
-/// A drive on which reading a program unit takes 60 µs and programming a unit of four pages 500
-/// µs. The transfer of a page takes 4.096 µs through the channel and as much through the
-/// interface.
+/// A drive on which reading a program unit from the cells takes 60 µs, and programming a unit of
+/// four pages takes 500 µs. The transfer of a page takes 4.096 µs through the channel, and 4.096
+/// µs through the interface.
 fn profile() -> Profile {
     Profile {
         capacity_bytes: 256 << 20,
@@ -46,7 +46,7 @@ fn writes_take_the_interface_until_the_cache_is_full_then_the_channels() {
     let mut ftl = Ftl::new(profile()).unwrap();
     let first = took(&mut ftl, |ftl| (0..256).for_each(|page| ftl.write(page, Stream(0)).unwrap()));
     near(first, 256.0 * 4.096);
-    // Four units are programmed in parallel at any time, which takes 500 µs plus their transfers.
+    // At any time four units are programmed in parallel. This takes 500 µs plus their transfers.
     let rest = took(&mut ftl, |ftl| (256..16384).for_each(|page| ftl.write(page, Stream(0)).unwrap()));
     near(rest, 16128.0 / 16.0 * (500.0 + 4.0 * 4.096));
 }

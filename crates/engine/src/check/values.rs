@@ -1,5 +1,5 @@
-//! Checks the value pointers of a table, and the numbers of live bytes per segment in the table's
-//! metadata.
+//! Checks the value pointers of an SSTable, and the numbers of live bytes per segment that the
+//! table's metadata records.
 use std::collections::BTreeMap;
 use terrace_format::{Kind, key};
 use terrace_storage::{
@@ -7,7 +7,7 @@ use terrace_storage::{
     placement::{Bytes, ObjectId, Storage, StoredValue, TableMeta, TableReadOptions},
 };
 
-/// Reads every value of the table `meta`. Returns a description of the problem, if there is one.
+/// Reads every value of the table `meta`. Returns a description of the first problem, if any.
 pub fn check(storage: &dyn Storage, meta: &TableMeta) -> Result<Option<String>> {
     let how = TableReadOptions { verify: true, fill_cache: false };
     let mut cursor = storage.open_table(meta)?.cursor(how)?;

@@ -1,5 +1,6 @@
-//! Checks the order of versions. Of two versions of a key, the newer one must be in the newer
-//! sorted run, because a point lookup returns the first version that it finds.
+//! Checks the order of the versions of each key over all sorted runs. Of two versions of a key,
+//! the newer one must be in the newer sorted run, because a point lookup returns the first version
+//! that it finds.
 use crate::version::{TableRef, Version, run::TableIter};
 use std::collections::BTreeMap;
 use terrace_format::{KeyOrder, SeqNo, key};
@@ -8,13 +9,14 @@ use terrace_storage::{
     placement::{Cursor, Storage, TableReadOptions},
 };
 
-/// Maximum number of problems of one kind that are reported one by one. Further problems are only
+/// The maximum number of misplaced versions that are reported one by one. Further ones are only
 /// counted.
 const REPORTED_MAX: usize = 10;
 
-/// Merges all entries of `version`. Returns the problems: keys that have an older version in a
-/// newer run, and tables that have a sequence number above `base`. Returns an error if a table
-/// cannot be read.
+/// Merges all entries of `version`, and returns the problems. One kind of problem is a key that
+/// has an older version in a newer run. The other kind is a table with a sequence number above
+/// `base`, the last sequence number that the manifest records. Returns an error if a table cannot
+/// be read.
 pub fn check(storage: &dyn Storage, order: &KeyOrder, version: &Version, base: SeqNo) -> Result<Vec<String>> {
     let mut walks: Vec<Walk<'_>> = Vec::new();
     for &(level, ref run) in version.runs() {
@@ -65,7 +67,7 @@ pub fn check(storage: &dyn Storage, order: &KeyOrder, version: &Version, base: S
     Ok(problems)
 }
 
-/// The previous entry.
+/// The previous entry of the merge.
 struct Seen {
     user: Vec<u8>,
     seq: SeqNo,
@@ -73,12 +75,12 @@ struct Seen {
     run: usize,
 }
 
-/// Walks over the entries of a sorted run, table by table.
+/// A cursor over the entries of a sorted run, table by table.
 struct Walk<'a> {
     storage: &'a dyn Storage,
     level: usize,
     tables: TableIter<'a>,
-    /// The open table and a cursor on its current entry; `None` after the last one.
+    /// The open table and a cursor at its current entry; `None` after the last entry of the run.
     at: Option<(&'a TableRef, Cursor)>,
 }
 
@@ -97,7 +99,7 @@ impl Walk<'_> {
         if cursor.valid() { Ok(()) } else { self.enter() }
     }
 
-    /// Moves the walk to the first entry of the next table.
+    /// Opens the next table and moves to its first entry.
     fn enter(&mut self) -> Result<()> {
         self.at = None;
         for table in self.tables.by_ref() {

@@ -1,20 +1,21 @@
 //! A rate limiter for the bytes that the compactions of a store write. This module does no I/O.
 use std::time::Duration;
 
-/// The bytes that all compactions of a store have written, and the time that they need at the
-/// configured rate.
+/// The state of the rate limiter: the bytes that all compactions of a store have written, and the
+/// time that these bytes need at the configured rate.
 #[derive(Debug, Default)]
 pub struct CompactionRate {
-    /// The written bytes that `due` already includes.
+    /// The number of written bytes that `due` already includes.
     accounted: u64,
-    /// The time at which all accounted bytes would have been written at the configured rate.
+    /// The time at which compactions at exactly the configured rate would have written all
+    /// accounted bytes.
     due: Duration,
 }
 
 impl CompactionRate {
-    /// Adds the `total` bytes that compactions have written by the time `now`, and returns how
-    /// long they must pause to stay below `per_second` bytes per second. Unused rate is not saved
-    /// for later.
+    /// Updates the written bytes to `total`, the bytes that all compactions have written by the
+    /// time `now`. Returns how long compactions must pause so that they write at most `per_second`
+    /// bytes per second. Time in which compactions write less does not allow a higher rate later.
     pub fn wait(&mut self, total: u64, per_second: u64, now: Duration) -> Duration {
         let bytes = total.saturating_sub(self.accounted);
         self.accounted = self.accounted.max(total);
@@ -22,7 +23,8 @@ impl CompactionRate {
         self.due - now
     }
 
-    /// Drops the remaining pause for everything written so far.
+    /// Ends the pause: the `total` bytes that compactions have written by the time `now` cause no
+    /// further delay.
     pub fn forgive(&mut self, total: u64, now: Duration) {
         (self.accounted, self.due) = (self.accounted.max(total), now);
     }

@@ -2,13 +2,13 @@
 //! more. This module does no I/O.
 //!
 //! A reader at a snapshot sees the newest entry of a key at or below the snapshot's sequence
-//! number. The snapshots divide the sequence numbers into stripes. Within one stripe the newest
-//! entry of a key shadows all older entries of the key, so a compaction keeps one entry per key
-//! and stripe.
+//! number. The snapshots divide the sequence numbers into stripes: a stripe contains the numbers
+//! above one snapshot, up to and including the next. Within one stripe the newest entry of a key
+//! shadows all older entries of the key, so a compaction keeps only one entry per key and stripe.
 use terrace_format::{KeyOrder, Kind, SeqNo, key::Parsed};
 
-/// The sequence numbers at which readers may read now or later: the snapshots that are held, and
-/// every sequence number from `visible` on.
+/// The sequence numbers at which readers may read now or later. These are the sequence numbers of
+/// the held snapshots, and every sequence number from `visible` on.
 #[derive(Clone, Debug, Default)]
 pub struct SnapshotStripes {
     /// Sequence numbers of held snapshots, ascending.
@@ -18,7 +18,7 @@ pub struct SnapshotStripes {
 }
 
 impl SnapshotStripes {
-    /// Makes the stripes of `snapshots`, which are ascending and not above `visible`.
+    /// Makes the stripes of `snapshots`, which must be ascending and at most `visible`.
     pub fn new(snapshots: Vec<SeqNo>, visible: SeqNo) -> SnapshotStripes {
         debug_assert!(snapshots.is_sorted());
         SnapshotStripes { snapshots, visible }
@@ -29,22 +29,22 @@ impl SnapshotStripes {
         self.stripe_end(SeqNo::ZERO)
     }
 
-    /// Returns the upper end of the stripe of `seq`: the lowest snapshot that sees `seq`. The
-    /// result is below `seq` if no reader sees `seq` yet.
+    /// Returns the upper end of the stripe of `seq`: the lowest sequence number at which a reader
+    /// sees `seq`. If no reader sees `seq` yet, the result is below `seq`.
     pub fn stripe_end(&self, seq: SeqNo) -> SeqNo {
         let at = self.snapshots.partition_point(|snapshot| *snapshot < seq);
         self.snapshots.get(at).copied().unwrap_or(self.visible)
     }
 
-    /// Returns whether every reader that sees `older` sees `newer` too. This is so if both are in
-    /// one stripe.
+    /// Returns whether every reader that sees `older` sees `newer` too. This is the case if both
+    /// sequence numbers are in one stripe.
     pub fn same_stripe(&self, older: SeqNo, newer: SeqNo) -> bool {
         newer <= self.stripe_end(older)
     }
 }
 
-/// Applies the drop rule to the entries of one compaction, which arrive in internal-key order. It
-/// remembers the last user key.
+/// Applies the drop rule to the entries of one compaction, which must be passed in internal-key
+/// order. The rule stores the user key and sequence number of the previous entry.
 #[derive(Clone, Debug)]
 pub struct DropRule {
     readers: SnapshotStripes,
@@ -59,13 +59,13 @@ impl DropRule {
         DropRule { readers, last_user: None, last_seq: SeqNo::MAX, begins: false }
     }
 
-    /// Returns the stripes that the rule was made with.
+    /// Returns the snapshot stripes that the rule uses.
     pub fn readers(&self) -> &SnapshotStripes {
         &self.readers
     }
 
-    /// Returns whether the compaction may drop `entry`. The callback `is_bottom` returns whether
-    /// no level below the output level can hold an older entry of the key.
+    /// Returns whether the compaction may drop `entry`. The callback `is_bottom` returns whether no
+    /// older sorted run outside the compaction may hold an entry of the key.
     pub fn entry(&mut self, order: &KeyOrder, entry: &Parsed<'_>, is_bottom: impl FnOnce() -> bool) -> bool {
         self.begins = self.last_user.as_deref().is_none_or(|last| order.user(last, entry.user).is_ne());
         if self.begins {
@@ -75,14 +75,14 @@ impl DropRule {
             self.last_seq = SeqNo::MAX;
         }
         let shadowed = !self.begins && self.readers.same_stripe(entry.seq, self.last_seq);
-        // Every reader sees this tombstone, so the rule drops the entries that the tombstone
-        // shadows in this compaction too.
+        // Every reader sees this tombstone. All older entries of the key are in this compaction,
+        // and the rule drops them too, because they are in one stripe with the tombstone.
         let obsolete_tombstone = entry.kind == Kind::Delete && entry.seq <= self.readers.oldest() && is_bottom();
         self.last_seq = entry.seq;
         shadowed || obsolete_tombstone
     }
 
-    /// Returns the state of the rule, for [`rewind`](DropRule::rewind).
+    /// Returns a copy of the rule's state, which [`rewind`](DropRule::rewind) can restore.
     pub fn place(&self) -> (Option<Vec<u8>>, SeqNo, bool) {
         (self.last_user.clone(), self.last_seq, self.begins)
     }
@@ -92,9 +92,9 @@ impl DropRule {
         (self.last_user, self.last_seq, self.begins) = place;
     }
 
-    /// Returns whether the last entry was the first entry of its user key in the compaction. If
-    /// the rule drops the first entry and keeps a later one, the later one does not count as the
-    /// first. The only effect is that an output table may end a little later.
+    /// Returns whether the last entry was the first entry of its user key in the compaction. If the
+    /// rule drops the first entry of a key and keeps a later one, the method returns false for the
+    /// later one. The only effect is that an output table may end a little later.
     pub fn begins_key(&self) -> bool {
         self.begins
     }
@@ -123,8 +123,8 @@ mod tests {
     #[test]
     fn keeps_every_entry_that_a_reader_may_see() {
         use Kind::{Delete, Put};
-        // A case: the snapshots, whether the level is the bottom, the entries, and whether each is
-        // dropped.
+        // A case: the snapshots, the result of `is_bottom`, the entries, and for each entry whether
+        // the rule drops it.
         type Case<'a> = (&'a [u64], bool, &'a [(&'a str, u64, Kind)], &'a [bool]);
         let cases: [Case<'_>; 10] = [
             (&[], false, &[("a", 5, Put), ("a", 3, Put), ("b", 4, Put)], &[false, true, false]),
@@ -141,7 +141,8 @@ mod tests {
                 &[false, false, true, false],
             ),
             (&[3], true, &[("a", 8, Delete), ("a", 5, Delete), ("a", 3, Put)], &[false, true, false]),
-            // The entry with sequence number 11 is a future write.
+            // The sequence number 11 is above `visible`: the entry is a write that no reader sees
+            // yet.
             (&[3], false, &[("a", 11, Put), ("a", 10, Put), ("a", 8, Put)], &[false, false, true]),
         ];
         for (snapshots, bottom, entries, want) in cases {
@@ -151,7 +152,8 @@ mod tests {
     }
 
     proptest! {
-        /// Checks the definition: each reader sees the same entries before and after a compaction.
+        /// Checks the definition of the drop rule: each reader sees the same entries before and
+        /// after a compaction.
         #[test]
         fn every_reader_sees_the_same_as_before(mut seqs in vec((1..30_u64, any::<bool>()), 1..12), mut snapshots in vec(0..20_u64, 0..5), bottom: bool) {
             seqs.sort_by_key(|(seq, _)| std::cmp::Reverse(*seq));

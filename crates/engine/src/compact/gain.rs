@@ -1,32 +1,33 @@
-//! The expected gain of a compaction that is started to remove garbage. This module does no I/O.
+//! Estimates the gain of a compaction that is started to remove garbage. This module does no I/O.
 use super::{limits::Limits, situation::Situation};
 use crate::version::{Contents, TableRef};
 
-/// In an idle store a share of garbage is sufficient that is smaller by this factor.
+/// In an idle store, a share of garbage that is smaller by this factor justifies a compaction.
 const IDLE_FACTOR: u64 = 4;
-/// If the entries below are larger than the puts by this factor on average, the puts are expected
-/// to shadow them even while the store receives writes. Small puts have few bytes, so their level
-/// is not due by its bytes, and large garbage below it would stay.
+/// The ratio of entry sizes at which puts count as shadowing while the store receives writes. If
+/// the entries below are larger than the puts by more than this factor on average, the puts are
+/// expected to shadow them. The reason: small puts have few bytes, so their level does not become
+/// due by its bytes, and the large garbage below it would stay.
 pub const SIZE_RATIO: u64 = 4;
-/// The assumed bytes of an entry if a table's number of entries is unknown.
+/// The assumed size of an entry in bytes, for a table whose number of entries is unknown.
 pub const ENTRY_BYTES: u64 = 1 << 10;
 
 /// The numbers from which the gain of a compaction is estimated.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Gain {
-    /// Bytes of the upper inputs.
+    /// The bytes of the upper inputs (the tables that the compaction moves down).
     pub upper_bytes: u64,
     /// Entries of the upper inputs.
     pub upper_entries: u64,
-    /// Tombstones among these entries.
+    /// The number of tombstones among these entries.
     pub tombstones: u64,
-    /// Bytes of the lower inputs.
+    /// The bytes of the lower inputs (the tables that the upper inputs are merged with).
     pub lower_bytes: u64,
-    /// Entries of the lower inputs; 0 if unknown.
+    /// The number of entries of the lower inputs; 0 if unknown.
     pub lower_entries: u64,
-    /// Bytes of the lower inputs that the range tombstones of the upper inputs delete.
+    /// The bytes of the lower inputs that range tombstones of the upper inputs delete.
     pub covered_bytes: u64,
-    /// Share of the upper puts that shadow an older entry.
+    /// The share of the upper puts that shadow an older entry, from 0 to 1.
     pub shadow_ratio: f64,
 }
 
@@ -42,32 +43,33 @@ impl Gain {
         reclaimable.saturating_add(self.covered_bytes).min(self.lower_bytes)
     }
 
-    /// Returns whether the reclaimable bytes are at least `percent` of the input bytes, or in an
-    /// idle store a quarter of that.
+    /// Returns whether the reclaimable bytes are at least `percent` of the input bytes. In an idle
+    /// store a quarter of this share is sufficient.
     pub fn pays_off(&self, percent: u64, idle: bool) -> bool {
         exceeds(self.reclaimable(idle), self.upper_bytes.saturating_add(self.lower_bytes), percent, idle)
     }
 }
 
-/// Returns whether `part` is at least `percent` of `all`, or in an idle store a quarter of that.
+/// Returns whether `part` is at least `percent` of `all`. In an idle store a quarter of this share
+/// is sufficient.
 fn exceeds(part: u64, all: u64, percent: u64, idle: bool) -> bool {
     let times = if idle { 100 * IDLE_FACTOR } else { 100 };
     percent > 0 && part > 0 && u128::from(part) * u128::from(times) >= u128::from(all) * u128::from(percent)
 }
 
-/// Returns whether a table, with no older table below it, is worth a rewrite that drops its
-/// garbage.
+/// Returns whether a rewrite of a table drops enough garbage to be worth its cost. No older table
+/// with keys of its range may be in a deeper level.
 pub fn is_worth_rewriting(contents: &Contents, percent: u64, idle: bool) -> bool {
     exceeds(contents.garbage(), contents.entries.saturating_add(contents.ranges.len() as u64), percent, idle)
 }
 
-/// Returns whether all entries of the table are visible to every reader.
+/// Returns whether every reader sees all entries of the table. `contents` describes the table.
 pub fn visible_to_all(ctx: &Situation<'_>, contents: &Contents) -> bool {
     contents.newest <= ctx.oldest_reader
 }
 
-/// Returns whether a table that is about to be moved should be rewritten instead, because a
-/// rewrite into the output level can drop enough garbage.
+/// Returns whether a table that a compaction is about to move should be rewritten instead. This is
+/// the case if a rewrite into `output_level` can drop enough garbage.
 pub fn should_rewrite(ctx: &Situation<'_>, table: &TableRef, output_level: usize) -> bool {
     let Limits { tombstone_compaction_percent: percent, .. } = *ctx.limits;
     let should_rewrite =
@@ -97,14 +99,14 @@ mod tests {
         };
         for (gain, reclaimable, pays_off, pays_off_when_idle) in [
             (gain(0, 0, 0, 20, 0, 0.0), 0, false, false),
-            (gain(10, 0, 100, 20, 0, 0.0), 10 * MIB, false, true), // 100 B more are read
+            (gain(10, 0, 100, 20, 0, 0.0), 10 * MIB, false, true), // 100 upper bytes too many
             (gain(11, 0, 100, 20, 0, 0.0), 11 * MIB, true, true),
-            (gain(30, 0, 100, 20, 0, 0.0), 20 * MIB, true, true), // not more than the lower inputs
-            (gain(10_300, 0, 100, 0, 0, 0.0), 10_300 << 10, true, true), // 1 KiB each if unknown
-            // Puts of the same size as the entries below shadow them only in an idle store.
+            (gain(30, 0, 100, 20, 0, 0.0), 20 * MIB, true, true), // at most the lower inputs
+            (gain(10_300, 0, 100, 0, 0, 0.0), 10_300 << 10, true, true), // 1 KiB per unknown entry
+            // Puts of the same size as the entries below count as shadowing only in an idle store.
             (gain(0, 10, 10 * MIB, 20, 0, 1.0), 0, false, true),
             (gain(0, 10, 10 * MIB, 20, 0, 0.1), 0, false, false), // most puts have new keys
-            (gain(0, 15, 15, 20, 0, 1.0), 15 * MIB, true, true),  // small puts
+            (gain(0, 15, 15, 20, 0, 1.0), 15 * MIB, true, true),  // puts that are small enough
             (gain(0, 0, 0, 20, 10 * MIB, 0.0), 10 * MIB, true, true),
             (gain(1, 9, MIB, 20, 2 * MIB, 0.0), 3 * MIB, false, true),
         ] {

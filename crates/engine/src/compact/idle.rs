@@ -1,46 +1,47 @@
 //! The idle detector: it derives from a few observations whether the store receives writes. Some
-//! work is cheaper, or disturbs less, while no writes arrive. This module does no I/O.
+//! background work is cheaper, or disturbs users less, while no writes arrive. This module does no
+//! I/O.
 
-/// The last observations. The state lock guards them.
+/// The last observations of the idle detector. The state lock guards them.
 #[derive(Debug, Default)]
 pub struct IdleDetector {
-    /// The newest sequence number when the last compaction ended, and whether it was the same when
-    /// the compaction before ended.
+    /// The newest sequence number at the end of the last compaction, and whether it was the same at
+    /// the end of the compaction before.
     last_compaction: (u64, bool),
-    /// The newest sequence number when the idle timer found that no write had arrived since its
-    /// previous tick.
+    /// The newest sequence number when the idle timer found that no write had arrived since the
+    /// timer's previous tick; `None` if the store is not idle.
     idle_since: Option<u64>,
     /// Whether the idle timer has seen no write for a long time.
     long_idle: bool,
-    /// The number of callers that wait until all work is done.
+    /// The number of callers that wait until all background work is done.
     waiters: usize,
 }
 
 impl IdleDetector {
-    /// Notes that a compaction ended while `newest` was the newest sequence number.
+    /// Records that a compaction ended while `newest` was the newest sequence number.
     pub fn compaction_ended(&mut self, newest: u64) {
         self.last_compaction = (newest, newest == self.last_compaction.0);
     }
 
-    /// Notes that the idle timer found no write newer than `newest`: the store is idle.
+    /// Records that the idle timer found no write newer than `newest`: the store is idle.
     pub fn set_idle(&mut self, newest: u64) {
         self.idle_since = Some(newest);
     }
 
-    /// Notes that `newest` is the newest sequence number. If a write has arrived, the idle state
-    /// ends.
+    /// Records that `newest` is the newest sequence number now. If a write has arrived since the
+    /// store became idle, the store is not idle any more.
     pub fn look(&mut self, newest: u64) {
         self.idle_since = self.idle_since.filter(|idle_since| *idle_since == newest);
     }
 
-    /// Sets whether the store has been idle for a long time. The value is valid until the next
-    /// call.
+    /// Sets whether the store has been idle for a long time. The value does not change until the
+    /// next call.
     pub fn set_long_idle(&mut self, long_idle: bool) {
         self.long_idle = long_idle;
     }
 
-    /// Adds a caller that waits until all work is done, even the work that otherwise starts only
-    /// in an idle store.
+    /// Adds a caller that waits until all background work is done. While there is such a caller,
+    /// work that otherwise needs an idle store may start too.
     pub fn wait(&mut self) {
         self.waiters += 1;
     }
@@ -60,8 +61,8 @@ impl IdleDetector {
         self.waiters > 0 || self.long_idle
     }
 
-    /// Returns whether writers leave the processors free: no write arrived during the last
-    /// compaction, or the store is idle.
+    /// Returns whether writers leave the processors to compactions: no write arrived during the
+    /// last compaction, or the store is idle.
     pub fn is_quiet(&self) -> bool {
         self.last_compaction.1 || self.idle_since.is_some()
     }

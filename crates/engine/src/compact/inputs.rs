@@ -1,5 +1,5 @@
-//! Selects the inputs of a compaction from one level into the next: the inputs that correctness
-//! demands, and those that add no further cost.
+//! Selects the inputs of a compaction from one level into the next. Some inputs are necessary for
+//! correct results. The others are added because they make the compaction hardly more expensive.
 use super::{
     gain::should_rewrite,
     plan::{Plan, span},
@@ -9,16 +9,17 @@ use crate::version::{KeyRange, TableRef, run_number};
 use std::sync::Arc;
 use terrace_format::TableId;
 
-/// Returns the compaction of one table. If other runs of its level overlap the table, their tables
-/// are inputs too.
+/// Returns the compaction of the table `seed`. If other runs of its level overlap the table, the
+/// compaction includes their overlapping tables too.
 pub fn expand_table(ctx: &Situation<'_>, level: usize, seed: Arc<TableRef>) -> Plan {
     let together = level == 0 || has_several_runs(ctx, level);
     let upper = if together { overlapping(ctx, level, &seed.span()) } else { vec![seed] };
     expand_inputs(ctx, level, upper, true)
 }
 
-/// Completes a compaction of `upper`: adds the inputs that correctness demands, and further upper
-/// inputs that add no lower input.
+/// Makes the plan of a compaction of `upper`. Adds the inputs that are necessary for correct
+/// results, and further tables of `level`, as long as these add no table of the next level. If
+/// `may_move` is set, the compaction may be a trivial move.
 pub fn expand_inputs(ctx: &Situation<'_>, level: usize, upper: Vec<Arc<TableRef>>, may_move: bool) -> Plan {
     let Situation { order, version, limits, .. } = ctx;
     let mut upper = with_boundaries(ctx, level, upper);
@@ -47,12 +48,13 @@ pub fn expand_inputs(ctx: &Situation<'_>, level: usize, upper: Vec<Arc<TableRef>
     let pointer = last.meta.largest.clone();
     let version = ctx.copied();
     Plan {
+        family: ctx.family,
         level,
         output_level: level + 1,
         upper,
         lower,
         between: Vec::new(),
-        output_run: 0, // all tables of the level that overlap the outputs are inputs
+        output_run: 0, // the inputs include all tables that overlap the outputs
         own_run: false,
         grandparents,
         pointer,
@@ -63,9 +65,9 @@ pub fn expand_inputs(ctx: &Situation<'_>, level: usize, upper: Vec<Arc<TableRef>
     }
 }
 
-/// Returns the tables of `level` that overlap `range`. Tables of level 0 overlap each other, and
-/// so do tables of a level with several runs. There the range grows until no further table
-/// overlaps it.
+/// Returns the tables of `level` that overlap `range`. In level 0, and in a level with several
+/// runs, tables overlap each other. In such a level the function extends the range until no
+/// further table overlaps it.
 pub fn overlapping(ctx: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> Vec<Arc<TableRef>> {
     let tables = &ctx.version.levels[level];
     let mut found = tables.overlapping(ctx.order, range);
@@ -82,9 +84,9 @@ pub fn overlapping(ctx: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> V
     }
 }
 
-/// Returns a rewrite in place of one table of `level`. It is the first table with keys of `range`
-/// that starts after the user key `after` and has a number below `older`. All tables of the level
-/// that share a user key with it are inputs too.
+/// Plans the rewrite in place of one table of `level`: the first table with keys of `range` that
+/// starts after the user key `after` and has a number below `older`. All tables of the level that
+/// share a user key with this table are inputs too.
 pub fn rewrite_in_place(
     ctx: &Situation<'_>,
     level: usize,
@@ -100,16 +102,18 @@ pub fn rewrite_in_place(
     Some(in_place(ctx, level, with_boundaries(ctx, level, vec![table.clone()])))
 }
 
-/// Returns the tables of `level`, the output level, that overlap `upper`.
+/// Returns the lower inputs of a compaction of `upper` into `level`: the tables of `level` that
+/// overlap `upper`.
 pub fn lower_inputs(ctx: &Situation<'_>, level: usize, upper: &[Arc<TableRef>]) -> Vec<Arc<TableRef>> {
     let (from, to) = span(ctx.order, upper.iter()).expect("a plan has inputs");
     with_boundaries(ctx, level, overlapping(ctx, level, &KeyRange { from: Some(from), to: Some(to) }))
 }
 
-/// Adds the tables of the level that share a boundary user key with `tables`. Stores of LevelDB
-/// may have the versions of one user key in two neighbouring tables. A neighbour that starts with
-/// the last user key of an input must be an input too. Otherwise the older versions in this
-/// neighbour would be above newer ones after the compaction.
+/// Adds the tables of the level that share a boundary user key with `tables`. A store of LevelDB
+/// may have the versions of one user key in two neighbouring tables, the newer ones in the first
+/// table. If the compaction moved only the first table down, the older versions in its neighbour
+/// would be above the newer ones. Therefore a neighbour that starts with the last user key of an
+/// input becomes an input too.
 pub fn with_boundaries(ctx: &Situation<'_>, level: usize, mut tables: Vec<Arc<TableRef>>) -> Vec<Arc<TableRef>> {
     if level == 0 || tables.is_empty() {
         return tables;
@@ -135,15 +139,17 @@ pub fn bytes(tables: &[Arc<TableRef>]) -> u64 {
     sum_bytes(tables)
 }
 
-/// Returns the bytes of `tables`. The sum saturates, because a manifest may declare any size.
+/// Returns the bytes of `tables`. A sum above `u64::MAX` becomes `u64::MAX`, because a damaged
+/// manifest may declare any size.
 pub fn sum_bytes<'a>(tables: impl IntoIterator<Item = &'a Arc<TableRef>>) -> u64 {
     tables.into_iter().map(|table| table.meta.bytes).fold(0, u64::saturating_add)
 }
 
-/// Makes a rewrite in place of neighbouring tables of one level. The caller ensures that no table
-/// after the last one has an older version of the last key.
+/// Makes the rewrite in place of `tables`, which are neighbours in one level. The caller ensures
+/// that no table after the last one has an older version of the last key.
 pub fn in_place(ctx: &Situation<'_>, level: usize, tables: Vec<Arc<TableRef>>) -> Plan {
     Plan {
+        family: ctx.family,
         level,
         output_level: level,
         pointer: tables.last().expect("a plan has inputs").meta.largest.clone(),
@@ -160,7 +166,8 @@ pub fn in_place(ctx: &Situation<'_>, level: usize, tables: Vec<Arc<TableRef>>) -
     }
 }
 
-/// Returns whether a level below level 0 has several sorted runs, which another policy has left.
+/// Returns whether a level below level 0 has several sorted runs. The universal policy leaves such
+/// levels.
 pub fn has_several_runs(ctx: &Situation<'_>, level: usize) -> bool {
     level > 0 && ctx.version.levels[level].runs.len() > 1
 }

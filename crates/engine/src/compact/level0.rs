@@ -1,13 +1,14 @@
 //! Picks compactions of level 0.
 //!
-//! Runs of level 0 overlap, so they move to level 1 together. Each run costs every read one probe.
-//! While a compaction of level 1 runs, the newest runs of level 0 can be merged with each other
-//! (intra-L0 compaction), and the older runs can move down without them. While the runs are small
-//! compared to level 1, they may wait.
+//! Runs of level 0 overlap, so they move to level 1 together. Every read must probe each of these
+//! runs. While a compaction of level 1 runs, the newest runs of level 0 can be merged with each
+//! other (intra-L0 compaction), or the older runs can move down without the newer ones. While all
+//! runs together are small compared to level 1, they may wait.
 //!
-//! Runs of level 0 are ordered by table number. The one output of an intra-L0 compaction takes the
-//! number that is reserved directly above the number of its newest input. So the output has the
-//! position of its inputs even for a reader that knows only table numbers.
+//! Runs of level 0 are ordered by table number. The engine reserves the number directly above that
+//! of a flushed table. The one output of an intra-L0 compaction takes the number that is reserved
+//! above its newest input. So the output has the position of its inputs even for a reader such as
+//! LevelDB that orders tables by their numbers only.
 use super::{
     inputs::{bytes, expand_inputs},
     plan::Plan,
@@ -16,14 +17,14 @@ use super::{
 use crate::version::{TableRef, reserved_above};
 use std::sync::Arc;
 
-/// Returns whether level 0, although due by its number of runs, should wait for more runs. All of
-/// these conditions must be true:
+/// Returns whether level 0 should wait for more runs, although its number of runs makes it due.
+/// All of these conditions must be true:
 ///
 /// - The bytes of level 0 are few compared to the bytes of level 1 that the compaction would
 ///   rewrite.
 /// - The store receives writes.
-/// - Level 0 has few runs, so reads are still fast. This number includes the runs that are being
-///   compacted; otherwise new runs would accumulate during one long compaction until writers stop.
+/// - Level 0 has few runs, so reads are still fast. Runs that are being compacted count too.
+///   Otherwise new runs would accumulate during one long compaction until writers stop.
 pub fn should_wait(ctx: &Situation<'_>) -> bool {
     let Situation { order, version, busy, limits, .. } = ctx;
     let pressing = version.levels[0].runs.len() as u64 >= limits.l0_pressing_runs;
@@ -44,9 +45,9 @@ pub fn should_wait(ctx: &Situation<'_>) -> bool {
     upper_bytes * 100 < lower_bytes * u128::from(limits.level0_min_overlap_percent)
 }
 
-/// Picks an intra-L0 compaction. It takes neighbouring free runs, from the newest run whose output
-/// number is reserved, as long as each further run lowers the cost per removed run. Returns `None`
-/// if these are too few runs.
+/// Picks an intra-L0 compaction. It takes neighbouring runs that are not being compacted. The
+/// first of them is the newest run whose output number is reserved. Older runs are added as long
+/// as each of them lowers the bytes per removed run. Returns `None` if these are too few runs.
 pub fn pick_intra_l0(ctx: &Situation<'_>) -> Option<Plan> {
     let Situation { version, busy, limits, .. } = ctx;
     let min_runs = usize::try_from(limits.intra_l0_compaction_trigger).ok().filter(|min_runs| *min_runs > 0)?;
@@ -56,8 +57,8 @@ pub fn pick_intra_l0(ctx: &Situation<'_>) -> Option<Plan> {
     let mut upper: Vec<Arc<TableRef>> = Vec::new();
     for table in version.levels[0].tables().skip_while(|table| !newest(table)).take_while(is_free) {
         let (runs, bytes_so_far) = (upper.len() as u64, bytes(&upper));
-        // A compaction of k runs removes k − 1 of them. A large run among small ones costs more
-        // than it helps, because the compaction copies it.
+        // A compaction of k runs into one removes k − 1 runs. A large run among small ones raises
+        // the bytes per removed run, because the compaction copies the large run.
         let bytes_with = bytes_so_far.saturating_add(table.meta.bytes);
         let costs_more_per_run =
             runs >= 2 && u128::from(bytes_with) * u128::from(runs - 1) > u128::from(bytes_so_far) * u128::from(runs);
@@ -67,6 +68,7 @@ pub fn pick_intra_l0(ctx: &Situation<'_>) -> Option<Plan> {
         upper.push(table.clone());
     }
     (upper.len() >= min_runs.max(2)).then(|| Plan {
+        family: ctx.family,
         level: 0,
         output_level: 0,
         number: Some(reserved_above(upper[0].meta.id)),
@@ -85,7 +87,7 @@ pub fn pick_intra_l0(ctx: &Situation<'_>) -> Option<Plan> {
 
 /// Reduces `plan` to the runs of level 0 that are older than all runs being compacted. If the plan
 /// includes a run, it also includes every older run that overlaps this run. Returns `None` if no
-/// run is left, or if no run of `plan` is being compacted.
+/// run is left, or if none of the plan's runs is being compacted.
 pub fn older_runs_only(ctx: &Situation<'_>, plan: &Plan) -> Option<Plan> {
     let busy = |table: &&Arc<TableRef>| ctx.busy.has(table.meta.id);
     let oldest_busy = plan.upper.iter().filter(busy).map(|table| table.meta.id).min().filter(|_| plan.level == 0)?;

@@ -1,20 +1,20 @@
-//! Target sizes of levels 1 and deeper.
+//! The target sizes of level 1 and of deeper levels.
 use terrace_format::LEVELS;
 
-/// The ratio of each level's target to the target of the level above.
+/// The ratio of a level's target size to the target size of the level above it.
 const LEVEL_MULTIPLIER: u64 = 10;
-/// Level 1 may grow to this many times its base before the store gets a new level. With a level 1
-/// of this size, a compaction of level 0 writes as much as compactions through one more level
-/// would write, but reads probe one level less.
+/// Level 1 may grow to this many times its base size before the store gets one more level. With a
+/// level 1 of this size, a compaction of level 0 writes as many bytes as the compactions through
+/// one more level would write. Without that level, reads probe one level less.
 const LEVEL_1_SLACK: u64 = 4;
 
-/// The target sizes of level 1 and all deeper levels, in bytes. A level that has reached its
-/// target is due for a compaction. No level has a smaller target than the level above it.
+/// The target sizes of all levels from level 1 on, in bytes. A level that has reached its target
+/// size is due for a compaction. No level has a smaller target size than the level above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LevelTargets([u64; LEVELS]);
 
 impl LevelTargets {
-    /// Computes targets from the first level downwards: level 1 has the target `base`, and the
+    /// Computes target sizes from the first level downwards. Level 1 has the target `base`, and the
     /// target of each deeper level is ten times that of the level above. Source: LevelDB's
     /// `MaxBytesForLevel`.
     pub fn from_first(base: u64) -> LevelTargets {
@@ -23,11 +23,12 @@ impl LevelTargets {
         }))
     }
 
-    /// Computes targets from the last level upwards (dynamic level bytes). The last non-empty
-    /// level of `level_bytes` is never due. The computation treats the last level as if it held
-    /// all bytes. The target of each level above is a tenth of the target of the level below, but
-    /// at least `base`. So old versions are a small share of the store at any size. Source of the
-    /// idea: RocksDB's `level_compaction_dynamic_level_bytes`.
+    /// Computes target sizes from the last level upwards (dynamic level bytes). `level_bytes` are
+    /// the bytes of each level. The last non-empty level is never due. The target of each level
+    /// above it is a tenth of the target of the level below, but at least `base`; for this purpose
+    /// the last level is treated as if it held all bytes of the store. Obsolete entries are
+    /// therefore a small share of a store of any size. Source of the idea: RocksDB's
+    /// `level_compaction_dynamic_level_bytes`.
     pub fn from_last(base: u64, level_bytes: &[u64; LEVELS]) -> LevelTargets {
         let (total, last) = (sum(level_bytes), last(level_bytes));
         LevelTargets(std::array::from_fn(|level| match last.checked_sub(level) {
@@ -36,20 +37,20 @@ impl LevelTargets {
         }))
     }
 
-    /// Returns the target of `level`, which is 1 or deeper.
+    /// Returns the target size of `level` in bytes. `level` must be 1 or deeper.
     pub fn of(&self, level: usize) -> u64 {
         self.0[level]
     }
 }
 
-/// Returns the number of the last non-empty level, at least 1.
+/// Returns the number of the last non-empty level; 1 if only level 0 has tables, or none.
 pub fn last(level_bytes: &[u64; LEVELS]) -> usize {
     level_bytes.iter().rposition(|bytes| *bytes > 0).unwrap_or(0).max(1)
 }
 
 /// Returns the number of the last level that the store should have, so that level 1 stays within
-/// four times `base`. At most `base` bytes of level 0 count, because they will soon be in level 1.
-/// A larger level 0 consists mostly of overwrites.
+/// four times `base`. At most `base` bytes of level 0 are included, because a larger level 0
+/// consists mostly of overwrites.
 pub fn last_needed(base: u64, level_bytes: &[u64; LEVELS]) -> usize {
     let (total, sizes) =
         (sum(&level_bytes[1..]).saturating_add(level_bytes[0].min(base)), LevelTargets::from_first(base));
@@ -73,10 +74,10 @@ mod tests {
             ([0, 0, 0, 0], 1, [ALL, ALL, ALL]),
             ([16, 48, 0, 0], 1, [ALL, ALL, ALL]),
             ([16, 49, 0, 0], 2, [ALL, ALL, ALL]),
-            ([500, 48, 0, 0], 1, [ALL, ALL, ALL]), // a backlog in level 0 starts no level
+            ([500, 48, 0, 0], 1, [ALL, ALL, ALL]), // a large level 0 adds no level
             ([0, 16, 484, 0], 2, [50, ALL, ALL]),
             ([0, 60, 580, 0], 2, [64, ALL, ALL]),
-            ([0, 60, 581, 0], 3, [64, ALL, ALL]), // until level 3 has a table
+            ([0, 60, 581, 0], 3, [64, ALL, ALL]), // unchanged until level 3 has a table
             ([0, 60, 0, 581], 3, [16, 64, ALL]),
             ([0, 0, 0, 20], 1, [16, 16, ALL]), // the store was larger before
         ];

@@ -3,24 +3,24 @@
 //!
 //! A level is due for a compaction when its score is 1 or more. The score depends on:
 //!
-//! - Level 0: its number of sorted runs. In an idle store with dynamic level bytes the score
-//!   depends on the bytes of level 0 too. A level 0 that is due may wait for more runs
+//! - Level 0: the number of its sorted runs. In an idle store with dynamic level bytes the score
+//!   depends on the bytes of level 0 too. Even if level 0 is due, it may wait for more runs
 //!   ([`level0`]).
-//! - Level n ≥ 1: its bytes ([`LevelTargets`]).
-//! - With an entry limit, each level: its number of entries (the target is base · 10^n). A table
-//!   with an unknown number of entries counts by its bytes.
+//! - Level n ≥ 1: its bytes, compared to its target size ([`LevelTargets`]).
+//! - With an entry limit, each level: the number of its entries (the target is base · 10^n). A
+//!   table with an unknown number of entries counts by its bytes.
 //!
-//! The policy picks the tables of a level round-robin over the key space, or the table with the
-//! least overlap with the next level. A level that moves down as a whole ([`move_level_down`]) has
-//! priority over all others. If running compactions block the inputs of a due level, the policy
-//! reserves these inputs: no compaction of a less urgent level may start that overlaps them.
+//! The policy picks the tables of a level round-robin over the key space, or it picks the table
+//! with the least overlap with the next level. A level that moves down as a whole
+//! ([`move_level_down`]) has priority over all others. If running compactions block the inputs of
+//! a due level, the policy reserves these inputs: no compaction of a less urgent level may start
+//! if it overlaps them.
 //!
-//! A level with several sorted runs, which another policy has left, is due: its overlapping tables
-//! move down together, as tables of level 0 do.
+//! A level that another policy has left with several sorted runs is always due. Its overlapping
+//! tables move down together, as tables of level 0 do.
 //!
 //! Source: LevelDB's `version_set.cc`. With LevelDB's limits, this policy picks the same tables as
 //! LevelDB for the same history.
-//! tables.
 use super::{
     inputs::{bytes, expand_inputs, expand_table, has_several_runs, lower_inputs, overlapping, sum_bytes},
     level_targets::{self, LevelTargets},
@@ -50,8 +50,8 @@ pub fn score(limits: &Limits, sizes: &LevelTargets, level: usize, totals: &Level
         base => totals.entries as f64 / (base as f64 * 10f64.powi(level as i32)),
     };
     if level == 0 {
-        // An output of an intra-L0 compaction is only one run for a point lookup, but a scan still
-        // reads all of its entries.
+        // Level 0 also has a score by bytes because the output of an intra-L0 compaction is only
+        // one run: it costs a point lookup one probe, but a scan still reads all of its entries.
         let l0_bytes = if limits.is_dynamic() && idle {
             totals.bytes as f64 / limits.max_bytes_for_level_base as f64
         } else {
@@ -71,8 +71,8 @@ impl Policy for Leveled {
             if admits(ctx, &reserved, &plan) {
                 return Some(plan);
             }
-            // A running compaction will end, but damage remains. So the policy does not reserve
-            // inputs that conflict with a damaged table.
+            // Reserves the inputs that a running compaction blocks, because that compaction will
+            // end. Inputs that a damaged table blocks are not reserved: the damage does not end.
             if ctx.busy.damage(ctx.order, &plan).is_none() {
                 reserved.push(Reservation::of(ctx.order, &plan));
             }
@@ -97,9 +97,9 @@ impl Policy for Leveled {
     fn plan_range(&self, ctx: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> Option<Plan> {
         let mut upper = overlapping(ctx, level, range);
         if level > 0 && !has_several_runs(ctx, level) {
-            // The plan takes tables with about the bytes of one output table, so that a large
-            // range does not become one large compaction. It takes fewer if they overlap many
-            // bytes in the next level, as small tables of tombstones do.
+            // The plan takes tables with about the bytes of one output table in total, so that a
+            // large range does not become one large compaction. It takes fewer tables if they
+            // overlap many bytes in the next level, as small tables of tombstones do.
             let (mut sum, mut lower_bytes) = (0u64, 0u64);
             let full = upper.iter().position(|table| {
                 sum = sum.saturating_add(table.meta.bytes);
@@ -113,9 +113,10 @@ impl Policy for Leveled {
         (!upper.is_empty()).then(|| expand_inputs(ctx, level, upper, trivial_moves))
     }
 
-    /// Returns the deepest level, at most level 2, for a flushed table. The table overlaps no
-    /// table in the levels from 0 to this level, and not too many bytes in the level below. This
-    /// is LevelDB's rule.
+    /// Returns the deepest level, at most level 2, for a flushed table with keys of `range`. In
+    /// level 0 and in all levels down to this one, no table overlaps the range. In the level below
+    /// it, the range overlaps at most `grandparent_bytes`. If level 0 overlaps the range, the
+    /// result is 0. This is LevelDB's rule.
     fn level_for_flush(&self, ctx: &Situation<'_>, range: &KeyRange<'_>) -> usize {
         let deepest = if ctx.limits.is_dynamic() { level_targets::last(&ctx.version.held()).min(2) } else { 2 };
         let levels = &ctx.version.levels;
@@ -139,22 +140,22 @@ impl Policy for Leveled {
     }
 }
 
-/// The result of picking inputs in a level that is due.
+/// The result of the search for inputs in a level that is due.
 enum Pick {
     Plan(Plan),
-    /// A running compaction blocks the first choice. These inputs are to be reserved.
+    /// A running compaction blocks the first choice. The reservation has the inputs of this choice.
     Blocked(Reservation),
-    /// All tables of the level are inputs of running compactions already.
+    /// All tables of the level are inputs of running compactions or are blocked by damage.
     None,
 }
 
-/// Returns the levels that are due, with the highest score first. Tables that are being compacted
-/// do not count. A level 0 that should wait is left out.
+/// Returns the levels that are due, with the highest score first. The score ignores tables that
+/// are being compacted. A level 0 that should wait is left out.
 fn due(ctx: &Situation<'_>, held: &[u64; LEVELS]) -> Vec<usize> {
     let sizes = ctx.limits.level_targets(held);
     let mut due: Vec<(f64, usize)> = (0..LEVELS - 1)
         .map(|n| {
-            let totals = ctx.version.levels[n].totals().minus(&ctx.busy.leaving(n));
+            let totals = ctx.version.levels[n].totals().minus(&ctx.busy.leaving(ctx.family, n));
             let by_size = score(ctx.limits, &sizes, n, &totals, ctx.busy.idle.is_idle());
             (if has_several_runs(ctx, n) { by_size.max(1.0) } else { by_size }, n)
         })
@@ -173,7 +174,7 @@ fn admits(ctx: &Situation<'_>, reserved: &[Reservation], plan: &Plan) -> bool {
     ctx.busy.admits(ctx.order, plan) && (reserved.is_empty() || !blocks_reserved())
 }
 
-/// Picks the first table of `level`, in picking order, that can be compacted now.
+/// Picks the first table of `level`, in the order of the policy, whose compaction can start now.
 fn pick_table(ctx: &Situation<'_>, level: usize, reserved: &[Reservation]) -> Pick {
     let by_overlap = ctx.limits.min_overlapping_ratio && level > 0;
     let candidates = if by_overlap { by_min_overlap(ctx, level) } else { round_robin(ctx, level) };
@@ -196,24 +197,24 @@ fn pick_table(ctx: &Situation<'_>, level: usize, reserved: &[Reservation]) -> Pi
     blocked
 }
 
-/// Returns all tables of `level` in key order, from the end of the level's last compaction round
-/// to it again.
+/// Returns all tables of `level` in key order. The list starts after the key at which the level's
+/// last compaction ended, and continues at the first key of the level after the last one.
 fn round_robin<'a>(ctx: &Situation<'a>, level: usize) -> Box<dyn Iterator<Item = &'a Arc<TableRef>> + 'a> {
-    let (runs, pointer) = (&ctx.version.levels[level].runs, &ctx.pointers[level]);
+    let (runs, pointer) = (&ctx.version.levels[level].runs, ctx.pointer(level));
     let is_passed = |table: &Arc<TableRef>| ctx.order.internal(&table.meta.largest, pointer).is_le();
     if let ([run], 1..) = (&runs[..], level) {
         let start = if pointer.is_empty() { 0 } else { run.partition_point(is_passed) % run.len() };
         return Box::new(run.range(start..run.len()).chain(run.range(0..start)));
     }
-    // LevelDB keeps level 0 oldest first.
+    // As in LevelDB, the tables of level 0 are in order of age, the oldest first.
     let mut tables: Vec<_> = runs.iter().rev().flat_map(|run| run.iter()).collect();
     let first = tables.iter().position(|table| !pointer.is_empty() && !is_passed(table));
     tables.rotate_left(first.unwrap_or(0));
     Box::new(tables.into_iter())
 }
 
-/// Returns the tables of `level`, ordered by the ratio of the bytes that a table overlaps in the
-/// next level to the table's own bytes. The tables that are cheapest to compact are the first.
+/// Returns the tables of `level`, the cheapest to compact first. The cost of a table is the ratio
+/// of the bytes that it overlaps in the next level to its own bytes.
 fn by_min_overlap<'a>(ctx: &Situation<'a>, level: usize) -> Box<dyn Iterator<Item = &'a Arc<TableRef>> + 'a> {
     let below = &ctx.version.levels[level + 1];
     let cost = |table: &TableRef| {

@@ -9,7 +9,8 @@ pub struct Limits {
     pub target_file_size: u64,
     /// The target size of level 1. With dynamic level bytes this is the minimum of that target.
     pub max_bytes_for_level_base: u64,
-    /// Whether target sizes are computed from the last level upwards (dynamic level bytes).
+    /// Whether target sizes are computed from the last level upwards (dynamic level bytes). If not,
+    /// they are computed from level 1 downwards.
     pub level_compaction_dynamic_level_bytes: bool,
     /// The target number of entries of level 0. The target of each deeper level is ten times that
     /// of the level above. 0 means that levels have target sizes in bytes.
@@ -30,18 +31,18 @@ pub struct Limits {
     /// level. If not, it picks the tables of the level in turn (round-robin).
     pub min_overlapping_ratio: bool,
     /// The share of a compaction's input bytes, in percent, that tombstones must make reclaimable
-    /// before the compaction starts because of them; 0 means that no compaction starts for this
+    /// before the compaction starts because of them. 0 means that no compaction starts for this
     /// reason.
     pub tombstone_compaction_percent: u64,
 }
 
 impl Limits {
-    /// Returns whether target sizes in bytes are computed from the last level upwards.
+    /// Returns whether target sizes in bytes are used and are computed from the last level upwards.
     pub fn is_dynamic(&self) -> bool {
         self.level_compaction_dynamic_level_bytes && self.max_entries_for_level_base == 0
     }
 
-    /// Returns the target sizes of levels that hold `held` bytes at present.
+    /// Returns the target sizes of the levels. `held` are the bytes that each level has now.
     pub fn level_targets(&self, held: &[u64; LEVELS]) -> LevelTargets {
         if self.is_dynamic() {
             LevelTargets::from_last(self.max_bytes_for_level_base, held)
@@ -50,9 +51,10 @@ impl Limits {
         }
     }
 
-    /// Returns the pending compaction bytes: the bytes above the targets of level 1 and all deeper
-    /// levels. Bytes that will move down without a rewrite do not count. Bytes that fit the
-    /// targets that are computed from level 1 downwards do not count either.
+    /// Returns the pending compaction bytes: the sum of the bytes by which level 1 and deeper
+    /// levels exceed their target sizes. A level that will move down without a rewrite is not
+    /// included. With dynamic level bytes, the larger of two targets is used: the dynamic target,
+    /// and the target that is computed from level 1 downwards.
     pub fn debt(&self, held: &[u64; LEVELS]) -> u64 {
         let (sizes, from_first) = (self.level_targets(held), LevelTargets::from_first(self.max_bytes_for_level_base));
         let moves_down = |level: usize| self.is_dynamic() && held.get(level + 1).is_none_or(|below| *below == 0);
@@ -61,13 +63,14 @@ impl Limits {
     }
 
     /// Returns the maximum size of a compaction's inputs, in bytes, up to which the picker may add
-    /// tables from the upper level, as long as these add no table from the lower level.
+    /// further tables from the upper level. These tables must not add a table of the lower level.
     pub fn expanded_bytes(&self) -> u64 {
         self.target_file_size.saturating_mul(25)
     }
 
-    /// Returns how many bytes of grandparents one output table may overlap: the job ends the table
-    /// at this limit. A table that overlaps more bytes is rewritten instead of moved.
+    /// Returns how many bytes of grandparents (tables of the level below the output level) one
+    /// output table may overlap. The compaction job ends an output table at this limit. A table
+    /// that overlaps more bytes is rewritten instead of moved.
     pub fn grandparent_bytes(&self) -> u64 {
         self.target_file_size.saturating_mul(10)
     }
@@ -84,8 +87,9 @@ mod tests {
         assert_eq!(limits.debt(&[500, 12, 101, 1001, 0, 0, 0]), 4);
         limits.level_compaction_dynamic_level_bytes = true;
         for (held, want) in [
-            ([500, 40, 301, 2999, 0, 0, 0], 2), // 38 is a hundredth of the 3840 bytes in total
-            // The bytes are more than a tenth of the total, but below LevelDB's target of 100.
+            ([500, 40, 301, 2999, 0, 0, 0], 2), // level 1 has 40 of 3840 / 100 = 38 bytes
+            // 90 bytes are more than level 2's dynamic target (a tenth of the total), but less than
+            // LevelDB's target of 100.
             ([0, 9, 90, 500, 0, 0, 0], 0),
             ([0, 0, 4000, 0, 0, 0, 0], 0),
             ([0, 40, 400, 0, 3600, 0, 0], 30), // level 2 will move down without a rewrite

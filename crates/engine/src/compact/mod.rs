@@ -1,6 +1,6 @@
 //! Compaction decisions: which tables a compaction merges (the policy), which entries it may drop,
-//! and which value-log segments GC empties. All of these modules are pure (no I/O, no clock, no
-//! locks). The compaction job (`jobs/compact.rs`) executes the plans that a policy returns.
+//! and which value-log segments GC empties. All modules of this folder are pure (no I/O, no clock,
+//! no locks). The compaction job (`jobs/compact.rs`) executes the plans that a policy returns.
 //!
 //! ```text
 //! Situation (live version, running compactions, limits) ─▶ Policy ─▶ Plan ─▶ compaction job
@@ -35,7 +35,7 @@ use leveled::Leveled;
 use policy::Policy;
 use universal::Universal;
 
-/// Returns the policy that the options choose.
+/// Returns the compaction policy that `options` choose.
 pub fn policy_of(options: &Options) -> Box<dyn Policy> {
     match options.compaction_style {
         CompactionStyle::Leveled => Box::new(Leveled),

@@ -1,5 +1,6 @@
-//! Moves whole levels down, so that the store gets a new last level without a write of any table.
-//! The last level moves first, because no table is below it; then the others move, one by one.
+//! Moves whole levels down by trivial moves. In this way the store gets a new last level without a
+//! rewrite of any table. The last level moves first, because no table is below it; then the other
+//! levels move, one by one.
 use super::{inputs::expand_inputs, level_targets, plan::Plan, situation::Situation};
 use terrace_format::LEVELS;
 
@@ -17,7 +18,7 @@ pub fn move_level_down(ctx: &Situation<'_>, level_bytes: &[u64; LEVELS]) -> Opti
     let due = |level: &usize| level_bytes[*level] >= sizes.of(*level) && level_bytes[level + 1] == 0;
     let level = if needs_new_level { last } else { (1..last).rev().find(due)? };
     if version.levels[level].runs.len() > 1 {
-        return None; // several runs would overlap each other in the next level
+        return None; // the runs would overlap each other in the next level
     }
     let tables = version.levels[level].tables().cloned().collect();
     let plan = expand_inputs(ctx, level, tables, false);
@@ -38,13 +39,14 @@ mod tests {
             ..Limits::default()
         };
         for (before, after, is_written) in [
-            // A level 1 of four times the base is within the limit.
+            // Level 1 with exactly four times the base size stays.
             ([0, 8, 0, 0, 0, 0, 0], [0, 8, 0, 0, 0, 0, 0], false),
-            ([0, 9, 0, 0, 0, 0, 0], [0, 0, 9, 0, 0, 0, 0], false), // more than four times is not
+            ([0, 9, 0, 0, 0, 0, 0], [0, 0, 9, 0, 0, 0, 0], false), // above four times the base size
             ([0, 0, 80, 0, 0, 0, 0], [0, 0, 80, 0, 0, 0, 0], false), // the last level is never due
-            // The last level moves first, so that the next level is empty for the others.
+            // The last level moves first, so that the level below level 1 becomes empty.
             ([0, 8, 73, 0, 0, 0, 0], [0, 0, 8, 73, 0, 0, 0], false),
-            // No new level is needed, so compactions move the excess bytes.
+            // The store needs no new level, so compactions move the excess bytes down, table by
+            // table.
             ([0, 8, 8, 73, 0, 0, 0], [0, 1, 8, 73, 0, 0, 0], true),
         ] {
             let mut tree = Tree::stacked(limits, before);

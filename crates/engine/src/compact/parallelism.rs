@@ -2,12 +2,13 @@
 //!
 //! Compactions compete with readers and writers for processors. While level 0 has few runs,
 //! pending compactions do not slow writers yet, so compactions may use only few threads. They may
-//! use all configured threads in two cases: if the number of runs is half way to the slowdown
-//! trigger, because a write stall would cost more; and if the store is idle.
+//! use all configured threads in two cases. The first case: the number of level-0 runs is half way
+//! from the compaction trigger to the slowdown trigger, because a write stall would cost more than
+//! the threads. The second case: the store is idle.
 use crate::Options;
 
-/// Returns the number of threads that may be used, of the `max_threads` that an option allows. The
-/// threads are for concurrent compactions, or for the subcompactions of one compaction.
+/// Returns the number of threads that compactions may use now. `max_threads` is the configured
+/// maximum, either of concurrent compactions or of the subcompactions of one compaction.
 pub fn threads(options: &Options, max_threads: u64, l0_runs: u64, idle: bool) -> usize {
     let granted = if is_pressing(options, l0_runs) || idle {
         max_threads
@@ -17,8 +18,8 @@ pub fn threads(options: &Options, max_threads: u64, l0_runs: u64, idle: bool) ->
     usize::try_from(granted).unwrap_or(usize::MAX)
 }
 
-/// Returns whether the number of runs in level 0 is half way between its compaction trigger and
-/// the slowdown trigger.
+/// Returns whether the number of runs in level 0 is at least half way from its compaction trigger
+/// to the slowdown trigger.
 pub fn is_pressing(options: &Options, l0_runs: u64) -> bool {
     l0_runs >= options.l0_pressing_runs()
 }
@@ -29,7 +30,7 @@ mod tests {
 
     #[test]
     fn few_threads_until_level_0_grows_or_the_store_is_idle() {
-        // A compaction of level 0 is due at 4 runs, and writes are slowed at 8 runs.
+        // In this test a compaction of level 0 is due at 4 runs, and writes are slowed at 8 runs.
         let mut options = Options::leveldb_compatible();
         options.base_background_compactions = 1;
         let at = |l0_runs, idle| threads(&options, 3, l0_runs, idle);

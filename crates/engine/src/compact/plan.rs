@@ -1,11 +1,13 @@
 //! The plan of a compaction: a policy makes the plan, and a compaction job executes it.
 use crate::version::{TableRef, Version};
 use std::sync::Arc;
-use terrace_format::{KeyOrder, TableId};
+use terrace_format::{FamilyId, KeyOrder, TableId};
 
-/// The plan of a compaction that merges the inputs and places the outputs in `output_level`.
+/// The plan of a compaction: it merges the inputs and places the outputs in `output_level`.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// The column family of the inputs.
+    pub family: FamilyId,
     /// Level of the upper inputs.
     pub level: usize,
     /// Level of the outputs.
@@ -17,23 +19,24 @@ pub struct Plan {
     /// Inputs from levels between `level` and `output_level`, each with its level. Only the
     /// universal policy has such inputs.
     pub between: Vec<(usize, Arc<TableRef>)>,
-    /// The sorted run of the outputs in `output_level`; see [`TableMeta::run`].
+    /// The number of the sorted run in `output_level` that the outputs belong to; see
+    /// [`TableMeta::run`].
     ///
     /// [`TableMeta::run`]: terrace_storage::placement::TableMeta::run
     pub output_run: u64,
-    /// Whether the outputs become a sorted run that has no other tables. Such a compaction
-    /// conflicts only with compactions that share an input with it.
+    /// Whether the outputs become a sorted run of which no other table is a part. Such a compaction
+    /// conflicts with another one only if they share an input.
     pub own_run: bool,
     /// Tables of the level below the output level that overlap the inputs. A later compaction of
     /// the outputs will read these tables.
     pub grandparents: Vec<Arc<TableRef>>,
-    /// The internal key at which the next compaction of `level` starts. An intra-L0 compaction
-    /// does not use this field.
+    /// The internal key after which the next compaction of `level` picks its first table. An
+    /// intra-L0 compaction does not use this field.
     pub pointer: Vec<u8>,
-    /// The version for which the plan was made. It shows which keys have older entries in deeper
-    /// levels. This is a copy of the version that pins no files. Pins are not necessary, because
-    /// the inputs stay live until the plan's own edit, and the job reads only the key ranges of
-    /// all other tables.
+    /// The version from which the policy made the plan. The job uses it to check which keys have
+    /// older entries in deeper levels. The field is a copy of the version that pins no files. Pins
+    /// are not necessary: the inputs stay live until the edit of this compaction, and of all other
+    /// tables the job uses only the key ranges.
     pub version: Arc<Version>,
     /// Whether the compaction is a trivial move: all inputs are in one level, and they move down
     /// without a rewrite.
@@ -41,8 +44,9 @@ pub struct Plan {
     /// For an intra-L0 compaction, the table number of its one output. With this number the output
     /// takes the position of the inputs in level 0.
     pub number: Option<TableId>,
-    /// Whether only value-log GC needs this compaction. It is then a rewrite in place that
-    /// relocates values, or a compaction that exposes shadowed garbage.
+    /// Whether only value-log GC needs this compaction. It is then either a rewrite in place that
+    /// relocates values, or a compaction that exposes shadowed garbage (values to which shadowed
+    /// entries still point).
     pub gc_only: bool,
 }
 
@@ -60,7 +64,7 @@ impl Plan {
     }
 }
 
-/// Returns the first and the last user key of some tables.
+/// Returns the first and the last user key of `tables`; `None` if there are no tables.
 pub fn span<'a>(order: &KeyOrder, tables: impl Iterator<Item = &'a Arc<TableRef>>) -> Option<(&'a [u8], &'a [u8])> {
     tables.map(|table| (table.smallest(), table.largest())).reduce(|(low, high), (smallest, largest)| {
         let low = if order.user(smallest, low).is_lt() { smallest } else { low };

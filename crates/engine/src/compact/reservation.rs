@@ -1,26 +1,28 @@
-//! Reservations of running compactions. They decide which compactions may run at the same time.
+//! Reservations: the inputs and key ranges of running compactions. They decide which compactions
+//! may run at the same time.
 use super::{
     idle::IdleDetector,
     plan::{Plan, span},
 };
 use crate::{Error, version::LevelTotals};
-use terrace_format::{KeyOrder, TableId};
+use terrace_format::{FamilyId, KeyOrder, TableId};
 
-/// The inputs of a compaction, and the levels and the key range in which its outputs may be
-/// placed.
+/// The reservation of one compaction: its inputs, and the levels and the key range in which its
+/// outputs may be placed.
 #[derive(Clone, Debug)]
 pub struct Reservation {
+    family: FamilyId,
     tables: Vec<TableId>,
     /// Total bytes of the inputs.
     bytes: u64,
     levels: (usize, usize),
-    /// Whether the outputs become a sorted run that has no other tables.
+    /// Whether the outputs become a sorted run of which no other table is a part.
     own_run: bool,
     smallest: Vec<u8>,
     largest: Vec<u8>,
-    /// Sums over the inputs that the compaction takes out of the upper level.
+    /// The sums over the inputs that leave the upper level with this compaction.
     leaving: LevelTotals,
-    /// Whether only value-log GC needs the compaction.
+    /// Whether only value-log GC needs the compaction (see [`Plan::gc_only`]).
     gc_only: bool,
 }
 
@@ -29,6 +31,7 @@ impl Reservation {
     pub fn of(order: &KeyOrder, plan: &Plan) -> Reservation {
         let (smallest, largest) = span(order, plan.inputs().map(|(_, table)| table)).expect("a plan has inputs");
         Reservation {
+            family: plan.family,
             tables: plan.inputs().map(|(_, table)| table.meta.id).collect(),
             bytes: plan.bytes(),
             levels: (plan.level, plan.output_level),
@@ -45,28 +48,33 @@ impl Reservation {
         self.levels.0 == self.levels.1 && !self.own_run
     }
 
-    /// Returns whether two compactions may run at the same time: they share no input, and there is
+    /// Returns whether two compactions may run at the same time: they are in different column
+    /// families, or they share no input, and there is
     /// no level in which their key ranges overlap. If the outputs of one of them become a separate
-    /// sorted run, the key ranges may overlap, and only shared inputs are a conflict.
+    /// sorted run, the key ranges may overlap. Then only shared inputs are a conflict.
     pub fn is_disjoint(&self, order: &KeyOrder, other: &Reservation) -> bool {
+        if self.family != other.family {
+            return true;
+        }
         let levels_disjoint = self.levels.1 < other.levels.0 || self.levels.0 > other.levels.1;
         let keys_disjoint =
             order.user(&self.largest, &other.smallest).is_lt() || order.user(&self.smallest, &other.largest).is_gt();
-        // Compactions with disjoint levels or keys share no table, so no search for a shared one
-        // is needed.
+        // If the levels or the key ranges of two compactions are disjoint, the compactions share no
+        // table, and it is not necessary to compare their inputs.
         let own_run = self.own_run || other.own_run;
         let shares_input = || self.tables.iter().any(|table| other.tables.contains(table));
         levels_disjoint || keys_disjoint || own_run && !shares_input()
     }
 }
 
-/// The running compactions, and other reservations that a new one must respect.
+/// The reservations of the running compactions, and other reservations that a new compaction must
+/// not conflict with.
 #[derive(Debug, Default)]
 pub struct RunningCompactions {
     jobs: Vec<Reservation>,
-    /// The reservations of compactions that met damaged tables, each with its error. No compaction
-    /// starts any more that conflicts with one of these: it would read the damaged table again, or
-    /// move newer entries below the damaged table.
+    /// The reservations of compactions that ended because of a damaged table, each with its error.
+    /// A compaction that conflicts with one of them does not start. It would read the damaged table
+    /// again, or move newer entries below the damaged table.
     damaged: Vec<(Reservation, Error)>,
     /// The reservation of a manual compaction that waits to start.
     wanted: Option<Reservation>,
@@ -75,49 +83,51 @@ pub struct RunningCompactions {
 }
 
 impl RunningCompactions {
-    /// Notes that the compaction of `plan` starts.
+    /// Adds the reservation of `plan`, whose compaction starts.
     pub fn begin(&mut self, order: &KeyOrder, plan: &Plan) {
         self.jobs.push(Reservation::of(order, plan));
     }
 
-    /// Notes that the compaction of `plan` has ended.
+    /// Removes the reservation of `plan`, whose compaction has ended.
     pub fn end(&mut self, plan: &Plan) {
         let first = plan.inputs().map(|(_, table)| table.meta.id).next();
         self.jobs.retain(|job| job.tables.first() != first.as_ref());
     }
 
-    /// Returns the bytes of the inputs of all running compactions. Their outputs take at most this
-    /// much space.
+    /// Returns the total bytes of the inputs of all running compactions. Their outputs take at most
+    /// this much space.
     pub fn bytes(&self) -> u64 {
         self.jobs.iter().map(|job| job.bytes).sum()
     }
 
-    /// Notes that the compaction of `plan` has ended because of damage, which `error` describes.
+    /// Moves the reservation of `plan` to the damaged ones: the compaction has ended because of
+    /// damage, which `error` describes.
     pub fn end_damaged(&mut self, order: &KeyOrder, plan: &Plan, error: Error) {
         self.end(plan);
         self.damaged.push((Reservation::of(order, plan), error));
     }
 
-    /// Returns the error of the damage that keeps the compaction of `plan` from starting, if any.
+    /// Returns the error of the damage that prevents the compaction of `plan`, if any.
     pub fn damage(&self, order: &KeyOrder, plan: &Plan) -> Option<&Error> {
         if self.damaged.is_empty() {
-            return None; // the common case
+            return None; // the usual case
         }
         let reservation = Reservation::of(order, plan);
         self.damaged.iter().find(|(damaged, _)| !damaged.is_disjoint(order, &reservation)).map(|(_, error)| error)
     }
 
-    /// Returns the error that a compaction of `table` ended with because of damage, if any.
+    /// If a compaction with the input `table` has ended because of damage, returns its error.
     pub fn damage_of(&self, table: TableId) -> Option<&Error> {
         self.damaged.iter().find(|(reservation, _)| reservation.tables.contains(&table)).map(|(_, error)| error)
     }
 
-    /// Returns the error of the first damage that any compaction met.
+    /// Returns the first error of a compaction that ended because of damage, if any.
     pub fn first_damage(&self) -> Option<&Error> {
         self.damaged.first().map(|(_, error)| error)
     }
 
-    /// Returns the error of the first damage that keeps compactions of `level` from starting.
+    /// Returns the first error of the damage that prevents compactions of tables of `level`, if
+    /// any.
     pub fn damage_in(&self, level: usize) -> Option<&Error> {
         let covers_level =
             |(reservation, _): &&(Reservation, Error)| (reservation.levels.0..=reservation.levels.1).contains(&level);
@@ -140,7 +150,8 @@ impl RunningCompactions {
         self.wanted.as_ref().is_some_and(|wanted| !wanted.is_disjoint(order, &Reservation::of(order, plan)))
     }
 
-    /// Returns the inputs of running compactions and of compactions that met damaged tables.
+    /// Returns the inputs of running compactions, and of compactions that ended because of a
+    /// damaged table.
     pub fn tables(&self) -> impl Iterator<Item = TableId> {
         let reservations = self.jobs.iter().chain(self.damaged.iter().map(|(reservation, _)| reservation));
         reservations.flat_map(|reservation| reservation.tables.iter().copied())
@@ -151,8 +162,8 @@ impl RunningCompactions {
         self.jobs.iter().any(|job| job.tables.contains(&table))
     }
 
-    /// Returns whether a compaction is running that rewrites a table in place, or that only
-    /// value-log GC needs.
+    /// Returns whether a compaction of value-log GC is running: a rewrite of tables in place, or a
+    /// compaction that only value-log GC needs.
     pub fn runs_gc(&self) -> bool {
         self.jobs.iter().any(|job| job.rewrites_in_place() || job.gc_only)
     }
@@ -173,18 +184,24 @@ impl RunningCompactions {
         self.jobs.len()
     }
 
+    /// Returns whether a compaction of `family` runs.
+    pub fn runs_in(&self, family: FamilyId) -> bool {
+        self.jobs.iter().any(|job| job.family == family)
+    }
+
     /// Returns whether no compaction runs.
     pub fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }
 
-    /// Returns the sums over the tables that running compactions take out of `level`.
-    pub fn leaving(&self, level: usize) -> LevelTotals {
-        let jobs = self.jobs.iter().filter(|job| job.levels.0 == level);
+    /// Returns the sums over the tables that running compactions take out of `level` of `family`.
+    pub fn leaving(&self, family: FamilyId, level: usize) -> LevelTotals {
+        let jobs = self.jobs.iter().filter(|job| job.family == family && job.levels.0 == level);
         jobs.fold(LevelTotals::default(), |sum, job| sum.plus(&job.leaving))
     }
 
-    /// Returns whether `plan` conflicts with no running compaction and no known damage.
+    /// Returns whether `plan` may start now: it conflicts with no running compaction and with no
+    /// known damage.
     pub fn admits(&self, order: &KeyOrder, plan: &Plan) -> bool {
         let reservation = Reservation::of(order, plan);
         let disjoint = |other: &Reservation| other.is_disjoint(order, &reservation);

@@ -1,5 +1,5 @@
-//! Measures the costs of version edits, plans and manifest snapshots in a store with 100,000
-//! tables. The test prints the times and asserts only numbers of operations. Command:
+//! A test that measures the costs of version edits, plans and manifest snapshots in a store with
+//! 100,000 tables. It prints the times and asserts only numbers of operations. Command:
 //! `cargo test -p terrace --lib scale -- --nocapture`.
 use super::{
     leveled::Leveled, limits::Limits, policy::Policy, reservation::RunningCompactions, situation::Situation,
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 use std::{collections::BTreeSet, hint::black_box, sync::Arc, time::Duration};
-use terrace_format::{KeyOrder, Kind, LEVELS, SeqNo, TableId, edit::Edit, key};
+use terrace_format::{FamilyId, KeyOrder, Kind, LEVELS, SeqNo, TableId, edit::Edit, key};
 use terrace_storage::placement::TableMeta;
 
 const ORDER: KeyOrder = KeyOrder::Bytewise;
@@ -23,7 +23,7 @@ const KEYS: usize = 1_000_000_000;
 const TABLE_BYTES: u64 = 2 << 20;
 const EDITS: usize = 50;
 
-/// Makes table `n` of `count` adjacent tables that together cover all keys.
+/// Makes table `n` of `count` tables. Together the tables cover all keys without overlap.
 fn table(id: u64, n: usize, count: usize) -> TableMeta {
     let width = KEYS / count;
     let bound = |key: usize| key::encode(format!("{key:012}").as_bytes(), SeqNo(1), Kind::Put);
@@ -75,6 +75,7 @@ fn plan(set: &VersionSet) -> bool {
         ..Limits::default()
     };
     let ctx = Situation {
+        family: FamilyId::DEFAULT,
         order: &ORDER,
         version: set.live(),
         busy: &busy,

@@ -1,39 +1,42 @@
-//! Estimates the shadowed garbage of the value log. Shadowed garbage is a value to which an older
-//! entry in a deeper level still points while a newer entry of the same key shadows that entry.
-//! The tables' references do not show such garbage. A compaction that merges both entries exposes
-//! the garbage, and value-log GC can then reclaim it. This module does no I/O.
+//! Estimates the shadowed garbage of the value log. Shadowed garbage is a value whose pointer is
+//! in a shadowed entry: the entry is still in a deeper level, and a newer entry of the same key is
+//! in a level above. The tables still reference such a value, so their reference counts do not
+//! show that it is garbage. A compaction that merges both entries drops the older one and so
+//! exposes the garbage. Then value-log GC can reclaim it. This module does no I/O.
 use super::{inputs::bytes, level_targets, limits::Limits, plan::Plan, policy::Policy, situation::Situation};
 use crate::version::{KeyRange, Level, TableRef, Version, segments::Segment};
 use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
 use terrace_format::TableId;
 use terrace_storage::placement::TableMeta;
 
-/// The size of the sample, in tables of `target_file_size` bytes. Older observations fade after
-/// about this many bytes, and an observation of fewer bytes is too small a sample.
+/// The size of the sample of observations, in tables of `target_file_size` bytes. Each new
+/// observation lowers the weight of the older ones, and a new observation of this size halves
+/// their weight. A sample of fewer bytes is too small.
 const WINDOW_TABLES: u64 = 4;
-/// A compaction of one byte into the deepest level is an observation that stands for this many
-/// bytes of those that have entered the tree.
+/// The factor of extrapolation: a compaction of one byte into the deepest level is an observation
+/// for this many bytes of all bytes that have entered the tree.
 const EXTRAPOLATION: f64 = 4.0;
 
-/// The observed share of the bytes merged into the deepest level that shadowed entries there. The
-/// state lock guards it.
+/// The observations of compactions into the deepest level: which share of the merged bytes
+/// shadowed entries there. The state lock guards them.
 #[derive(Debug, Default)]
 pub struct ShadowStats {
-    /// Upper input bytes of compactions into the deepest level, as far as they overlapped it.
+    /// The bytes of the upper inputs of compactions into the deepest level, at most as many as the
+    /// bytes of the lower inputs.
     merged_bytes: f64,
-    /// Bytes by which the outputs of these compactions were smaller than the inputs.
+    /// The bytes by which the outputs of these compactions were smaller than their inputs.
     reclaimed_bytes: f64,
-    /// Bytes of tables that have entered the tree and that no observation represents yet.
+    /// The bytes of tables that have entered the tree and that no observation represents yet.
     unmerged_bytes: f64,
 }
 
 impl ShadowStats {
-    /// Notes that the compaction of `plan` produced `outputs`.
+    /// Records that the compaction of `plan` produced the tables `outputs`.
     pub fn record_compaction(&mut self, plan: &Plan, outputs: &[TableMeta], limits: &Limits) {
         if plan.level == plan.output_level || plan.output_level != level_targets::last(&plan.version.held()) {
             return; // not a compaction into the deepest level
         }
-        // Upper bytes can shadow at most as many bytes as the lower inputs have.
+        // The bytes of the upper inputs can shadow at most as many bytes as the lower inputs have.
         let merged_bytes = bytes(&plan.upper).min(bytes(&plan.lower)) as f64;
         let left = outputs.iter().map(|meta| meta.bytes).fold(0, u64::saturating_add);
         let reclaimed_bytes = (plan.bytes().saturating_sub(left) as f64).min(merged_bytes);
@@ -43,53 +46,54 @@ impl ShadowStats {
         self.unmerged_bytes = (self.unmerged_bytes - EXTRAPOLATION * merged_bytes).max(0.0);
     }
 
-    /// Notes that tables with a total of `bytes` bytes have entered the tree.
+    /// Records that tables with a total size of `bytes` have entered the tree.
     pub fn record_new_bytes(&mut self, bytes: u64) {
         self.unmerged_bytes += bytes as f64;
     }
 
-    /// Returns the share of the bytes above the deepest level that shadow older entries. A
-    /// workload that overwrites the same keys can fill the upper levels without any compaction
-    /// into the deepest level. Therefore bytes that no observation represents count as shadowing,
-    /// until a compaction into the deepest level shows otherwise.
+    /// Returns the share, from 0 to 1, of the bytes above the deepest level that shadow older
+    /// entries. Bytes that no observation represents yet are assumed to shadow, until a compaction
+    /// into the deepest level shows otherwise. The reason: a workload that overwrites the same keys
+    /// can fill the upper levels without any compaction into the deepest level.
     pub fn share(&self, limits: &Limits) -> f64 {
         (self.reclaimed_bytes + self.unmerged_bytes)
             / (self.merged_bytes + self.unmerged_bytes).max(window_bytes(limits))
     }
 }
 
-/// Returns the number of bytes below which a sample is too small.
+/// Returns the size of the sample in bytes; see [`WINDOW_TABLES`].
 fn window_bytes(limits: &Limits) -> f64 {
     WINDOW_TABLES as f64 * limits.target_file_size as f64
 }
 
-/// Returns an upper bound of [`ShadowEstimate::shadowed_bytes`] without a visit to any table.
+/// Returns an upper bound of [`ShadowEstimate::shadowed_bytes`] that needs no visit to any table.
 pub fn shadowed_at_most(version: &Version, all: &Segment, share: f64) -> u64 {
     let above = version.above_deepest().iter().map(Level::bytes).fold(0, u64::saturating_add);
     shadowed_bytes(version, all, share, above)
 }
 
-/// Returns the bytes of shadowed values if `bytes` table bytes may shadow and `share` of them do.
-/// The ratio of shadowed to all values is assumed to equal the ratio of shadowing to all table
-/// bytes, because values are spread over the levels as keys are.
+/// Returns the bytes of shadowed values. `bytes` are the table bytes that may shadow, and `share`
+/// of them do. Values are spread over the levels as keys are. So the shadowed values are assumed
+/// to be the same fraction of all values as the shadowing bytes are of all table bytes.
 fn shadowed_bytes(version: &Version, all: &Segment, share: f64, bytes: u64) -> u64 {
     let tree = version.held().into_iter().fold(1, u64::saturating_add);
     (all.live as f64 * share * bytes as f64 / tree as f64) as u64
 }
 
-/// The tables above the deepest level that may shadow older entries in deeper levels.
+/// An estimate from the tables above the deepest level, which may shadow older entries in deeper
+/// levels.
 pub struct ShadowEstimate<'a> {
     version: &'a Version,
-    /// The bytes of these tables that may shadow.
+    /// The total number of bytes of these tables that may shadow.
     bytes: u64,
-    /// One element per level: the sum of the level's bytes that may shadow, the level, and a
-    /// table. Of the tables that are not being compacted, this table has the most bytes that may
-    /// shadow. The elements are ordered by their sums, the largest first.
+    /// One element per level: the level's bytes that may shadow, the level, and the table to
+    /// compact. This is the table with the most bytes that may shadow, among the tables that are
+    /// not being compacted. The elements are ordered by the level's bytes, the largest first.
     picks: Vec<(u64, usize, &'a Arc<TableRef>)>,
 }
 
 impl<'a> ShadowEstimate<'a> {
-    /// Makes the estimate. The tables in `refused` are left out.
+    /// Makes the estimate. `refused` are tables whose GC compaction failed; they are left out.
     pub fn of(ctx: &Situation<'a>, refused: &BTreeSet<TableId>) -> ShadowEstimate<'a> {
         let Situation { version, busy, .. } = *ctx;
         let (mut bytes, mut picks) = (0_u64, Vec::new());
@@ -102,7 +106,8 @@ impl<'a> ShadowEstimate<'a> {
                     first = Some((shadowing, table));
                 }
             }
-            // Several runs of level 0 may shadow the same entry, which counts only once.
+            // Several runs of level 0 may shadow the same entry, and this entry may be counted only
+            // once.
             let lower_bytes = version.levels[level + 1..].iter().map(Level::bytes);
             sum = sum.min(lower_bytes.fold(0, u64::saturating_add));
             bytes = bytes.saturating_add(sum);
@@ -112,14 +117,14 @@ impl<'a> ShadowEstimate<'a> {
         ShadowEstimate { version, bytes, picks }
     }
 
-    /// Returns the estimated bytes of values that look live but are garbage, if `share` of the
-    /// bytes that may shadow do so.
+    /// Returns the estimated bytes of shadowed garbage: values that look live but are garbage.
+    /// `share` is the share of the bytes that may shadow and really do.
     pub fn shadowed_bytes(&self, all: &Segment, share: f64) -> u64 {
         shadowed_bytes(self.version, all, share, self.bytes)
     }
 
-    /// Picks a compaction into the next level that exposes shadowed garbage, from the level with
-    /// the most bytes that may shadow. Only value-log GC needs this compaction.
+    /// Picks a compaction into the next level that exposes shadowed garbage. It starts in the level
+    /// with the most bytes that may shadow. Only value-log GC needs this compaction.
     pub fn expose(&self, ctx: &Situation<'_>, policy: &dyn Policy) -> Option<Plan> {
         let plans = self.picks.iter().filter_map(|(_, level, table)| {
             let plan = policy.plan_range(ctx, *level, &table.span())?;
@@ -134,8 +139,8 @@ impl<'a> ShadowEstimate<'a> {
     }
 }
 
-/// Returns how many bytes of `table` may shadow: at most as many as the bytes below it that
-/// overlap.
+/// Returns how many bytes of `table` may shadow: at most the number of bytes in deeper levels that
+/// the table overlaps.
 fn shadowing_bytes(ctx: &Situation<'_>, level: usize, table: &TableRef) -> u64 {
     let (span, mut lower_bytes) = (table.span(), 0_u64);
     for below in &ctx.version.levels[level + 1..] {
@@ -149,8 +154,9 @@ fn shadowing_bytes(ctx: &Situation<'_>, level: usize, table: &TableRef) -> u64 {
     lower_bytes
 }
 
-/// Returns the key range and level of the first table above the deepest level that has range
-/// tombstones, which shadow everything below. The tables in `refused` are skipped.
+/// Returns the level and the key range of the first table above the deepest level that has range
+/// tombstones. Range tombstones may shadow everything below them. `refused` are tables whose GC
+/// compaction failed; they are skipped.
 pub fn range_deleting_table<'a>(version: &'a Version, refused: &BTreeSet<TableId>) -> Option<(usize, KeyRange<'a>)> {
     version.above_deepest().iter().enumerate().find_map(|(number, level)| {
         let deletes = |table: &&Arc<TableRef>| table.deletes_ranges() && !refused.contains(&table.meta.id);

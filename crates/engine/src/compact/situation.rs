@@ -1,25 +1,27 @@
-//! The input of a compaction policy.
+//! The situation of a store: the input of a compaction policy.
 use super::{limits::Limits, reservation::RunningCompactions};
-use crate::version::Version;
+use crate::version::{Version, set::Pointers};
 use std::{collections::BTreeSet, sync::Arc};
-use terrace_format::{KeyOrder, LEVELS, SeqNo, TableId};
+use terrace_format::{FamilyId, KeyOrder, SeqNo, TableId};
 
-/// Everything that a compaction policy looks at when it picks a compaction.
+/// All data from which a compaction policy picks a compaction.
 pub struct Situation<'a> {
     /// The order of user keys.
     pub order: &'a KeyOrder,
-    /// The live version.
+    /// The column family.
+    pub family: FamilyId,
+    /// The live version of the column family.
     pub version: &'a Arc<Version>,
-    /// The running compactions and other reservations.
+    /// The reservations of running compactions, and other reservations.
     pub busy: &'a RunningCompactions,
-    /// For each level, the internal key at which the level's last compaction ended.
-    pub pointers: &'a [Vec<u8>; LEVELS],
+    /// The internal keys at which the last compactions of levels ended.
+    pub pointers: &'a Pointers,
     /// The size limits of the tree.
     pub limits: &'a Limits,
     /// The table numbers that are reserved for outputs of intra-L0 compactions. Each of them is
     /// the number directly above that of a table in level 0.
     pub reserved_numbers: &'a BTreeSet<TableId>,
-    /// The table whose seek budget is exhausted, with its level.
+    /// The table whose seek budget is exhausted, with its level; `None` if there is no such table.
     pub seek_hint: Option<(usize, TableId)>,
     /// The lowest sequence number at which a reader may read.
     pub oldest_reader: SeqNo,
@@ -28,7 +30,13 @@ pub struct Situation<'a> {
     pub shadow_ratio: f64,
 }
 
-impl Situation<'_> {
+impl<'a> Situation<'a> {
+    /// Returns the internal key at which the last compaction of `level` ended; empty if there was
+    /// none.
+    pub fn pointer(&self, level: usize) -> &'a [u8] {
+        self.pointers.get(&self.family.level(level)).map_or(&[], Vec::as_slice)
+    }
+
     /// Returns a copy of the version, which a plan can own.
     pub fn copied(&self) -> Arc<Version> {
         Arc::new(Version::clone(self.version))

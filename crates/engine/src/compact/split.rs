@@ -1,9 +1,10 @@
-//! Splits a compaction into subcompactions: key ranges that several threads compact. This module
-//! does no I/O.
+//! Splits a compaction into subcompactions. Each subcompaction is a key range, and several threads
+//! compact the ranges at the same time. This module does no I/O.
 use terrace_format::KeyOrder;
 
-/// Returns how many anchor keys to request from each input table for `parts` subcompactions. With
-/// this number, the size of each subcompaction differs from an equal share by a few percent only.
+/// Returns how many anchor keys (keys that divide a table into parts of known size) to request
+/// from each input table for `parts` subcompactions. With this number, the size of each
+/// subcompaction differs from an equal share by a few percent only.
 pub fn anchors_per_table(parts: usize) -> usize {
     16 * parts
 }
@@ -14,9 +15,10 @@ pub fn parts(bytes: u64, min_bytes: u64, max_parts: usize) -> usize {
     usize::try_from(bytes / min_bytes).unwrap_or(max_parts).clamp(1, max_parts)
 }
 
-/// Returns the user keys, ascending and distinct, that split a compaction into at most `parts`
-/// ranges of about equal bytes. Each key is the start of the range after it. `anchors` are user
-/// keys from all inputs, each with the bytes of its input table since the table's previous anchor.
+/// Returns the user keys that split a compaction into at most `parts` ranges of about equal bytes.
+/// The keys are ascending and distinct, and each is the first key of the range after it. `anchors`
+/// are user keys from all input tables. Each anchor has the number of bytes of its table between
+/// the previous anchor of the same table and itself.
 pub fn cuts(order: &KeyOrder, mut anchors: Vec<(Vec<u8>, u64)>, parts: usize) -> Vec<Vec<u8>> {
     anchors.sort_by(|a, b| order.user(&a.0, &b.0));
     let total: u128 = anchors.iter().map(|(_, bytes)| u128::from(*bytes)).sum();

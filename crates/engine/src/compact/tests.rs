@@ -1,4 +1,5 @@
-//! Runs the policies on random trees. Compactions run concurrently and end in any order.
+//! Tests that run the compaction policies on random trees. Compactions run concurrently and end in
+//! any order.
 mod tree;
 
 use super::{
@@ -19,17 +20,14 @@ use crate::{
 };
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use terrace_format::{Kind, LEVELS, LogId, SegmentId, SeqNo, TableId, edit::Edit, key};
-use terrace_storage::{
-    DurabilityHandle,
-    placement::{ObjectId, TableMeta},
-};
+use terrace_format::{FamilyId, Kind, LEVELS, LogId, SegmentId, SeqNo, TableId, edit::Edit, key};
+use terrace_storage::placement::{ObjectId, TableMeta};
 pub use tree::Tree;
 use tree::*;
 
 /// A compaction of level 0, which covers all keys, waits for a running compaction of level 1.
-/// Meanwhile level 1, which is less urgent, could start one compaction after the other. It must
-/// not, so that the compaction of level 0 can start.
+/// Meanwhile level 1, which is less urgent, could start further compactions one after the other,
+/// and the compaction of level 0 would never start. The reservation of level 0 must prevent this.
 #[test]
 fn a_less_urgent_compaction_does_not_block_a_reserved_one() {
     let limits = Limits {
@@ -46,7 +44,7 @@ fn a_less_urgent_compaction_does_not_block_a_reserved_one() {
         let id = TableId(tree.versions.new_number());
         add_to(&mut edit, 2, &tree.made(id, vec![(user(10 * n), 0, Kind::Put)]));
     }
-    tree.versions.install_flush(edit, SeqNo(1), LogId(0), 0, DurabilityHandle::mature()).expect("tables");
+    tree.versions.install_flush(edit, SeqNo(1), LogId(0), 0, Vec::new()).expect("tables");
     tree.last = 2;
     tree.schedule();
     assert_eq!(tree.running.iter().map(|plan| plan.level).collect::<Vec<_>>(), [1], "level 1 is due once");
@@ -70,7 +68,8 @@ fn a_less_urgent_compaction_does_not_block_a_reserved_one() {
     assert_eq!(tree.running.iter().map(|plan| plan.level).collect::<Vec<_>>(), [0], "now level 0 is compacted");
 }
 
-/// Overwritten keys in level 0 need not be compacted into level 1 again and again.
+/// Level 0 is due by its bytes only in an idle store. While a workload overwrites the same keys
+/// again and again, compactions of level 0 into level 1 would write much and gain little.
 #[test]
 fn level_0_is_due_by_bytes_only_in_an_idle_store() {
     let limits = Limits {
@@ -106,8 +105,8 @@ fn tables_that_overlap_several_ranges_count_once() {
     assert_eq!(bytes(&[(0, 149), (30, 30)]), 10_000);
 }
 
-/// Runs of 2000 bytes overlap all of level 1, which has tables of 1000 bytes. If level 0 has less
-/// than half of the bytes of level 1, it is not worth the rewrite of level 1.
+/// The runs of 2000 bytes overlap all of level 1, which has tables of 1000 bytes. While level 0
+/// has less than half of the bytes of level 1, a compaction would rewrite too much of level 1.
 #[test]
 fn level_0_waits_until_it_is_large_enough_or_long_or_the_store_is_idle() {
     let mut limits = Limits {
@@ -186,7 +185,8 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
-    /// The policy changes at some steps, as if the store was reopened with another policy.
+    /// Runs a random history. At some steps the compaction policy changes, as if the store was
+    /// reopened with another policy.
     #[test]
     fn any_interleaving_of_policies_keeps_every_read_right_and_bounds_the_runs(
         seed in any::<u64>(),
@@ -256,13 +256,13 @@ fn an_edit_may_list_the_tables_of_its_runs_in_any_order() {
         let meta = tree.made(id, vec![(user(n), id.0, Kind::Put)]);
         add_to(&mut edit, 1, &TableMeta { run, ..meta });
     }
-    let version = tree.versions.install_flush(edit, SeqNo(9), LogId(0), 0, DurabilityHandle::mature()).expect("runs");
+    let version = tree.versions.install_flush(edit, SeqNo(9), LogId(0), 0, Vec::new()).expect("runs");
     let first_keys = |run: &crate::version::Run| run.iter().map(|table| table.smallest().to_vec()).collect::<Vec<_>>();
     let runs: Vec<_> = version.runs().iter().map(|(_, run)| first_keys(run)).collect();
     assert_eq!(runs, [vec![user(20), user(40), user(60)], vec![user(20), user(40)], vec![user(50)]], "newest first");
 }
 
-/// Tables with an unknown number of entries count by their bytes, also if other tables of the
+/// A table with an unknown number of entries must count by its bytes, even if other tables of the
 /// level have a known number.
 #[test]
 fn tables_with_unknown_entries_count_by_bytes() {
@@ -273,7 +273,7 @@ fn tables_with_unknown_entries_count_by_bytes() {
     let mut edit = Edit::default();
     [table(2, 500, 0), table(3, 7000, 30), table(4, 700, 0)].iter().for_each(|meta| add_to(&mut edit, 1, meta));
     let mut versions = VersionSet::new(ORDER, Start { next_file: 5, ..Start::default() });
-    let version = versions.install_flush(edit, SeqNo(1), LogId(1), 0, DurabilityHandle::mature()).unwrap();
+    let version = versions.install_flush(edit, SeqNo(1), LogId(1), 0, Vec::new()).unwrap();
     let totals = LevelTotals::of(version.levels[1].tables());
     assert_eq!(totals, LevelTotals { tables: 3, bytes: 8200, entries: 30, uncounted_bytes: 1200 });
     let limits = Limits { max_bytes_for_level_base: 1000, max_entries_for_level_base: 100, ..Limits::default() };
@@ -287,8 +287,8 @@ fn tables_with_unknown_entries_count_by_bytes() {
     );
 }
 
-/// A rewrite in place includes every older version of its keys in the level. Otherwise an older
-/// version would be visible again after the rewrite drops its tombstone.
+/// A rewrite in place must include every older version of its keys in the level. Otherwise the
+/// rewrite would drop a tombstone and an older version would be visible again.
 #[test]
 fn a_rewrite_in_place_includes_all_versions_of_its_last_key() {
     let mut tree = Tree::new(0, Limits::default(), 1);
@@ -299,7 +299,7 @@ fn a_rewrite_in_place_includes_all_versions_of_its_last_key() {
         ids.push(TableId(tree.versions.new_number()));
         add_to(&mut edit, 2, &tree.made(ids[ids.len() - 1], vec![entry(first), entry(last)]));
     }
-    tree.versions.install_flush(edit, SeqNo(9), LogId(0), 0, DurabilityHandle::mature()).expect("tables");
+    tree.versions.install_flush(edit, SeqNo(9), LogId(0), 0, Vec::new()).expect("tables");
     let picked_ids = |after: Option<usize>, older: u64| -> Vec<TableId> {
         let (after, all) = (after.map(user), KeyRange::default());
         let plan = tree.situated(|ctx| rewrite_in_place(ctx, 2, &all, after.as_deref(), TableId(older)));
@@ -311,8 +311,8 @@ fn a_rewrite_in_place_includes_all_versions_of_its_last_key() {
     assert_eq!(picked_ids(Some(5), u64::MAX), []);
 }
 
-/// The price of a table in level 0 includes the overlapping bytes of the first level that has an
-/// overlap, at any depth, and no others.
+/// The price of a table in level 0 includes the overlapping bytes of the first deeper level with
+/// an overlap, and the bytes of no other deeper level.
 #[test]
 fn a_seek_compaction_is_priced_by_the_first_level_with_an_overlap() {
     let price = |levels| {
@@ -374,7 +374,8 @@ fn tombstones_in_the_last_level_are_dropped_by_a_rewrite_in_place() {
     assert_eq!((plan.level, plan.output_level), (LEVELS - 1, LEVELS - 1));
 }
 
-/// Sums of sizes that a manifest declares saturate. In tests an overflow would panic.
+/// Sums of sizes that a manifest declares saturate at the largest integer. An overflow would panic
+/// in tests.
 #[test]
 fn any_sizes_in_a_manifest_are_summed_without_overflow() {
     let limits = Limits { target_file_size: u64::MAX / 2, tombstone_compaction_percent: 50, ..Limits::default() };
@@ -389,10 +390,8 @@ fn any_sizes_in_a_manifest_are_summed_without_overflow() {
             let meta = TableMeta::bounded(TableId(id), u64::MAX, None, smallest, largest);
             add_to(&mut edit, id as usize % 6, &TableMeta { entries: u64::MAX, refs, ..meta });
         }
-        versions.install_flush(edit, SeqNo(99), LogId(0), u64::MAX, DurabilityHandle::mature()).expect("it applies");
-        versions
-            .install_flush(Edit::default(), SeqNo(99), LogId(0), 9, DurabilityHandle::mature())
-            .expect("it applies");
+        versions.install_flush(edit, SeqNo(99), LogId(0), u64::MAX, Vec::new()).expect("it applies");
+        versions.install_flush(Edit::default(), SeqNo(99), LogId(0), 9, Vec::new()).expect("it applies");
         let live = versions.live().clone();
         let ranges = vec![(user(0), user(99))];
         let contents =
@@ -406,6 +405,7 @@ fn any_sizes_in_a_manifest_are_summed_without_overflow() {
         for idle in [false, true] {
             busy.idle.set_long_idle(idle);
             let ctx = Situation {
+                family: FamilyId::DEFAULT,
                 order: &ORDER,
                 version: &live,
                 busy: &busy,

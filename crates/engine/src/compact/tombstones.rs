@@ -1,22 +1,23 @@
-//! Tombstone compactions: SSTables that are compacted for the garbage they make reclaimable.
+//! Tombstone compactions: compactions of SSTables whose tombstones make many bytes reclaimable.
 //!
 //! A level is due by its bytes, but a tombstone has few bytes and may shadow many. Without
 //! tombstone compactions a tombstone would stay above the entries that it shadows until its level
 //! is full. This never happens if writes stop or use other keys.
 //!
 //! A tombstone compaction must reclaim enough bytes for the bytes that it reads. The bytes that a
-//! table makes reclaimable are estimated in the first level below it that has keys of its range:
+//! table makes reclaimable are estimated from the first level below it that has keys of its range:
 //! one entry of average size for each tombstone, plus the bytes that the range tombstones of the
-//! table cover. The table is picked when these bytes are at least `tombstone_compaction_percent`
-//! of the input bytes, or a quarter of this share while the store is idle.
+//! table cover. The policy picks the table when these bytes are at least
+//! `tombstone_compaction_percent` of the input bytes. While the store is idle, a quarter of this
+//! share is sufficient.
 //!
-//! This rule has two consequences. A tombstone causes at most one tombstone compaction per level,
-//! at a cost that is bounded by the bytes it frees. And the share of garbage in a level, together
-//! with the tables that shadow part of the level, is at most this share.
+//! This rule bounds two amounts. A tombstone causes at most one tombstone compaction per level, at
+//! a cost that is bounded by the bytes it frees. The garbage in a level and in the tables that
+//! shadow it is at most this share of their bytes.
 //!
-//! A table with no older table below it is rewritten in place. The rewrite drops tombstones and
-//! the entries that only released snapshots saw. It starts once these entries are the same share
-//! of the table. This module does no I/O.
+//! A table with no older table below it is rewritten in place. The rewrite drops its tombstones,
+//! and entries that only released snapshots saw. It starts once these entries are the same share
+//! of the table's entries. This module does no I/O.
 use super::{
     gain::{ENTRY_BYTES, Gain, SIZE_RATIO, is_worth_rewriting, visible_to_all},
     inputs::{bytes, expand_table, has_several_runs, in_place, with_boundaries},
@@ -30,9 +31,9 @@ use terrace_format::{KeyOrder, LEVELS};
 /// Picks the first tombstone compaction that reclaims enough bytes, from level 0 down. `admits`
 /// checks whether a plan may start.
 ///
-/// This function runs under the state lock after every change, so it does not visit all tables. A
-/// chunk of tables records which of its tables have much garbage, and the version records that no
-/// tombstone compaction pays off.
+/// This function runs under the state lock after every change of the store, so it must not visit
+/// all tables. Each chunk of a level's tables therefore records which of its tables have much
+/// garbage. When no tombstone compaction pays off, the version records this too.
 pub fn plan(ctx: &Situation<'_>, admits: impl Fn(&Plan) -> bool) -> Option<Plan> {
     let Situation { version, limits, busy, .. } = ctx;
     if limits.tombstone_compaction_percent == 0 {
@@ -44,7 +45,7 @@ pub fn plan(ctx: &Situation<'_>, admits: impl Fn(&Plan) -> bool) -> Option<Plan>
     if version.has_no_tombstone_plan(inputs) {
         return None;
     }
-    // Entries smaller than this are expected to shadow the larger entries below.
+    // Entries smaller than this size are expected to shadow larger entries in deeper levels.
     let small = if ctx.shadow_ratio > 0.0 { average_of_deepest(version) / SIZE_RATIO } else { 0 };
     let (mut is_complete, mut rejected) = (busy.is_empty(), false);
     for (level, chunk) in version.runs().iter().flat_map(|(level, run)| run.chunks().iter().map(move |c| (*level, c))) {
@@ -76,7 +77,7 @@ pub fn plan(ctx: &Situation<'_>, admits: impl Fn(&Plan) -> bool) -> Option<Plan>
     None
 }
 
-/// Picks the same compaction as [`plan`], by a scan of all tables.
+/// Picks the same compaction as [`plan`] with a scan of all tables. Tests compare the two.
 #[cfg(test)]
 pub fn plan_by_full_scan(ctx: &Situation<'_>, admits: impl Fn(&Plan) -> bool) -> Option<Plan> {
     let idle = ctx.busy.idle.is_long_idle();
@@ -94,7 +95,7 @@ pub fn plan_by_full_scan(ctx: &Situation<'_>, admits: impl Fn(&Plan) -> bool) ->
 
 #[cfg(test)]
 thread_local! {
-    /// The number of tables that [`plan`] has visited.
+    /// The number of tables that [`plan`] has visited in this thread.
     pub static VISITED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
@@ -103,7 +104,7 @@ fn visited() {
     VISITED.set(VISITED.get() + 1);
 }
 
-/// Returns the average size of an entry in the deepest level, in bytes.
+/// Returns the average size of an entry in the deepest level of `version`, in bytes.
 fn average_of_deepest(version: &Version) -> u64 {
     let deepest = version.levels.iter().rev().flat_map(|level| level.runs.first()).next();
     let (mut bytes, mut entries) = (0_u64, 0_u64);
@@ -122,7 +123,7 @@ fn average_of_deepest(version: &Version) -> u64 {
     bytes.checked_div(entries).unwrap_or(0)
 }
 
-/// Returns the compaction of `table`, if it reclaims enough bytes.
+/// Returns the compaction of `table` if it reclaims enough bytes.
 fn of_table(ctx: &Situation<'_>, level: usize, table: &Arc<TableRef>, idle: bool) -> Option<Plan> {
     let Situation { order, version, limits, .. } = ctx;
     if has_several_runs(ctx, level) {
@@ -139,15 +140,16 @@ fn of_table(ctx: &Situation<'_>, level: usize, table: &Arc<TableRef>, idle: bool
     if level > 0
         && let Some(first_below) = first_below(std::slice::from_ref(table))
     {
-        // The gain is estimated before a plan is made, because this check is frequent and most
-        // tables fail it.
+        // The gain is estimated first and the plan is made afterwards, because this check is
+        // frequent and most tables fail it.
         let lower = version.levels[first_below].overlapping(order, &span);
         let gain = gain(ctx, std::slice::from_ref(table), &lower, false);
         return gain.pays_off(percent, idle).then(|| expand_table(ctx, level, table.clone()));
     }
     let is_worth = || visible_to_all(ctx, contents) && is_worth_rewriting(contents, percent, idle);
     if level > 0 {
-        // No table lies below, and this may be the last level, so the table is rewritten in place.
+        // No table with keys of this range is in a deeper level, and this may be the last level. So
+        // the table is rewritten in place.
         let tables = || with_boundaries(ctx, level, vec![table.clone()]);
         return is_worth().then(|| in_place(ctx, level, tables()));
     }
@@ -160,7 +162,7 @@ fn of_table(ctx: &Situation<'_>, level: usize, table: &Arc<TableRef>, idle: bool
                 plan.lower.clone()
             };
             // While the store receives writes, level 0 will soon be due by its number of runs.
-            // Garbage in its own runs can wait until then.
+            // Garbage that its own runs shadow can wait until then.
             gain(ctx, &plan.upper, &lower, idle).pays_off(percent, idle)
         }
         None if plan.upper.len() == 1 => {
@@ -171,8 +173,8 @@ fn of_table(ctx: &Situation<'_>, level: usize, table: &Arc<TableRef>, idle: bool
     pays_off.then_some(plan)
 }
 
-/// Estimates the gain of a compaction of `upper` with `lower`. `within` is set for level 0 if the
-/// tables of `upper` also shadow parts of each other.
+/// Estimates the gain of a compaction of `upper` into `lower`. `within` is set if the tables of
+/// `upper` are runs of level 0 that also shadow parts of each other.
 fn gain(ctx: &Situation<'_>, upper: &[Arc<TableRef>], lower: &[Arc<TableRef>], within: bool) -> Gain {
     let mut gain = Gain { upper_bytes: bytes(upper), shadow_ratio: ctx.shadow_ratio, ..Gain::default() };
     for contents in upper.iter().filter_map(|table| table.contents()) {
@@ -195,7 +197,7 @@ fn gain(ctx: &Situation<'_>, upper: &[Arc<TableRef>], lower: &[Arc<TableRef>], w
     add(lower);
     if within {
         add(upper);
-        gain.upper_bytes = 0; // these bytes count as lower bytes
+        gain.upper_bytes = 0; // these bytes are included in the lower bytes
     }
     gain
 }

@@ -12,20 +12,20 @@
 //! `level0_file_num_compaction_trigger`. The policy picks the runs by the first of these rules
 //! that applies:
 //!
-//! 1. Space amplification: if all runs but the oldest take too many percent of the oldest run's
-//!    bytes, all runs are merged.
-//! 2. Size ratio: the newest runs are merged of which none is larger than all newer ones together.
-//! 3. Number of runs: as many of the newest runs are merged as bring their number back to the
-//!    trigger.
+//! 1. Space amplification: if the bytes of all runs but the oldest are too large a percentage of
+//!    the oldest run's bytes, all runs are merged.
+//! 2. Size ratio: the rule looks for a group of neighbouring runs in which no run is larger than
+//!    all newer runs of the group together. The newest such group with enough runs is merged.
+//! 3. Number of runs: the newest runs are merged, just as many as are necessary to reduce the
+//!    number of runs to the trigger.
 //!
-//! Runs of level 0 enter level 1 together with all older runs of level 0, because reads probe
-//! level 0 before level 1. The output takes the run number of its newest input in level 1. If all
-//! inputs are from level 0, it takes the number of the newest table. So the numbers keep the order
-//! of age. Tables below level 1 exist only if another policy has left them; each such level is one
-//! of the runs.
+//! Reads probe level 0 before level 1. Therefore runs of level 0 enter level 1 together with all
+//! older runs of level 0. The output takes the run number of its newest input in level 1. If all
+//! inputs are from level 0, it takes the table number of the newest input. So the run numbers stay
+//! in the order of age. Tables below level 1 exist only if another policy has left them; each such
+//! level is one of the runs.
 //!
 //! Source: RocksDB's wiki, "Universal Compaction" (size ratio, space amplification, number of
-//! runs).
 //! runs).
 use super::{level0, limits::Limits, plan::Plan, policy::Policy, situation::Situation};
 use crate::{
@@ -37,17 +37,17 @@ use std::{collections::BTreeSet, ops::Range, sync::Arc};
 /// The universal policy.
 #[derive(Debug)]
 pub struct Universal {
-    /// How many percent larger the next run may be than all newer runs together.
+    /// How many percent larger than all newer runs together the next run may be.
     size_ratio: u64,
     /// The smallest number of runs that a compaction by size ratio merges.
     min_merge_width: usize,
-    /// The bytes of all runs but the oldest, in percent of the oldest run, at which all runs are
-    /// merged.
+    /// The limit of space amplification. When all runs but the oldest have this percentage of the
+    /// oldest run's bytes, all runs are merged.
     max_size_amplification_percent: u64,
 }
 
 impl Universal {
-    /// Returns the policy with the limits that `options` set.
+    /// Makes the policy with the limits that `options` set.
     pub fn of(options: &Options) -> Universal {
         Universal {
             size_ratio: options.universal_size_ratio,
@@ -57,7 +57,7 @@ impl Universal {
     }
 
     /// Returns the runs to merge. `bytes` and `busy` have one element per run, newest first: the
-    /// bytes of the run, and whether a running compaction has it as input.
+    /// bytes of the run, and whether it is busy (an input of a running compaction).
     fn pick(&self, bytes: &[u64], busy: &[bool], trigger: usize) -> Option<Range<usize>> {
         if bytes.len() < trigger {
             return None;
@@ -67,8 +67,8 @@ impl Universal {
             .or_else(|| newest(busy, (bytes.len() + 1).saturating_sub(trigger)))
     }
 
-    /// Returns all runs that are older than the oldest busy run, if the rule of space
-    /// amplification applies to them.
+    /// Applies the rule of space amplification to the runs that are older than the oldest busy run
+    /// (an input of a running compaction). Returns all of them if the rule applies.
     fn by_amplification(&self, bytes: &[u64], busy: &[bool]) -> Option<Range<usize>> {
         let start = busy.iter().rposition(|busy| *busy).map_or(0, |last| last + 1);
         let (oldest, newer) = bytes.get(start..)?.split_last()?;
@@ -77,8 +77,8 @@ impl Universal {
         (!newer.is_empty() && is_due).then_some(start..bytes.len())
     }
 
-    /// Returns the newest runs of which none is larger than all newer ones together (apart from
-    /// `size_ratio` percent), if there are enough of them.
+    /// Applies the rule of the size ratio: returns the newest runs of which none is larger than all
+    /// newer ones together (plus `size_ratio` percent), if there are enough of them.
     fn by_size_ratio(&self, bytes: &[u64], busy: &[bool]) -> Option<Range<usize>> {
         let from = |start: usize| {
             let mut sum = 0_u128;
@@ -93,8 +93,8 @@ impl Universal {
         (0..bytes.len()).map(from).find(|range| range.len() >= self.min_merge_width.max(2))
     }
 
-    /// Returns the compaction of the runs `picked`. If a run of level 0 is among them, the
-    /// compaction includes all older runs of level 0.
+    /// Returns the compaction that merges the runs with the positions `picked`, newest first. If a
+    /// run of level 0 is among them, the compaction includes all older runs of level 0.
     fn merge(ctx: &Situation<'_>, mut picked: Range<usize>) -> Plan {
         let l0_runs = ctx.version.levels[0].runs.len();
         if picked.start < l0_runs {
@@ -104,8 +104,8 @@ impl Universal {
     }
 }
 
-/// Returns the newest `count` neighbouring runs of which none is busy; `None` if `count` is below
-/// 2.
+/// Returns the newest `count` neighbouring runs of which none is busy (an input of a running
+/// compaction); `None` if `count` is below 2.
 fn newest(busy: &[bool], count: usize) -> Option<Range<usize>> {
     if count < 2 {
         return None;
@@ -114,8 +114,8 @@ fn newest(busy: &[bool], count: usize) -> Option<Range<usize>> {
     windows.map(|start| start..start + count).find(|range| !busy[range.clone()].contains(&true))
 }
 
-/// Returns for each run whether it has a table that is an input of a running compaction, or of one
-/// that met damage.
+/// Returns for each run whether it is busy: one of its tables is an input of a running compaction,
+/// or of one that ended because of damage.
 fn busy_runs(ctx: &Situation<'_>) -> Vec<bool> {
     let position = |(level, table): (usize, &Arc<TableRef>)| (level, run_number(level, table));
     let busy: BTreeSet<_> = ctx.busy.tables().filter_map(|id| ctx.version.find(id).map(position)).collect();
@@ -143,6 +143,7 @@ fn merge_runs(ctx: &Situation<'_>, runs: &[(usize, Run)]) -> Plan {
     }
     let last = upper.iter().max_by(|a, b| ctx.order.internal(&a.meta.largest, &b.meta.largest));
     Plan {
+        family: ctx.family,
         level,
         output_level,
         pointer: last.expect("a run has tables").meta.largest.clone(),
@@ -167,7 +168,7 @@ impl Policy for Universal {
         }
         let bytes: Vec<_> = ctx.version.runs().iter().map(|(_, run)| run.totals().bytes).collect();
         let mut busy = busy_runs(ctx);
-        // A run of level 0 can leave it only together with all older ones.
+        // A run of level 0 can move to level 1 only together with all older runs of level 0.
         let l0_runs = ctx.version.levels[0].runs.len();
         if let Some(oldest_busy) = busy[..l0_runs].iter().rposition(|busy| *busy) {
             busy[..oldest_busy].fill(true);
@@ -177,14 +178,14 @@ impl Policy for Universal {
         plan.filter(|plan| !ctx.busy.blocks_manual(ctx.order, plan) && ctx.busy.admits(ctx.order, plan))
     }
 
-    /// Plans a compaction of all runs that overlap `range` and of all runs between them, if these
+    /// Plans a compaction of all runs that overlap `range` and of all runs between these, if they
     /// are at least two runs.
     fn plan_range(&self, ctx: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> Option<Plan> {
         let runs = ctx.version.runs();
         let meets = |(at, run): &(usize, Run)| *at >= level && !run.overlapping(ctx.order, range).is_empty();
         let (first, last) = (runs.iter().position(meets)?, runs.iter().rposition(meets)?);
         let (is_here, several) = (level == 0 || runs[first].0 == level, last > first || runs[first].0 == 0);
-        // The caller checks whether running compactions conflict.
+        // The caller checks whether the plan conflicts with running compactions.
         (is_here && several).then(|| Universal::merge(ctx, first..last + 1))
     }
 
@@ -192,8 +193,8 @@ impl Policy for Universal {
         0
     }
 
-    /// There is no debt, because no level has a target size. Instead, the number of runs slows
-    /// writes.
+    /// Returns 0: no level has a target size, so there are no pending bytes. The number of runs
+    /// slows writes instead.
     fn debt(&self, _limits: &Limits, _version: &Version) -> u64 {
         0
     }
@@ -215,18 +216,18 @@ mod tests {
             policy.pick(bytes, &busy, 4)
         };
         for (bytes, busy, want) in [
-            (&[1, 1, 1][..], &[][..], None),             // fewer than the trigger
-            (&[1, 1, 1, 1], &[], Some(0..4)),            // three times the oldest
-            (&[1, 1, 1, 100], &[], Some(0..3)),          // similar sizes
-            (&[1, 1, 8, 100], &[], Some(0..2)),          // 8 is larger than both together
-            (&[1, 2, 8, 100], &[], None),                // the trigger; sizes are geometric
+            (&[1, 1, 1][..], &[][..], None),             // fewer runs than the trigger
+            (&[1, 1, 1, 1], &[], Some(0..4)),            // 3 times the oldest run's size
+            (&[1, 1, 1, 100], &[], Some(0..3)),          // the newest three have similar sizes
+            (&[1, 1, 8, 100], &[], Some(0..2)),          // 8 is larger than 1 + 1
+            (&[1, 2, 8, 100], &[], None),                // the trigger; no two similar sizes
             (&[1, 2, 8, 30, 100], &[], Some(0..2)),      // one run above the trigger
             (&[1, 2, 4, 8, 30, 100], &[], Some(0..3)),   // two runs above the trigger
-            (&[1, 1, 1, 1, 100], &[2], Some(0..2)),      // only runs newer than the busy one
-            (&[1, 1, 60, 60, 200], &[0, 1], Some(2..4)), // only runs older than busy ones
+            (&[1, 1, 1, 1, 100], &[2], Some(0..2)),      // only the runs newer than the busy one
+            (&[1, 1, 60, 60, 200], &[0, 1], Some(2..4)), // only the runs older than the busy ones
             (&[5, 1, 1, 200], &[], Some(0..3)),          // a newer run may be larger
-            (&[1, 1, 1, 1], &[0], Some(1..4)),           // the free runs are too many
-            (&[1, 1, 1, 1], &[3], Some(0..3)),           // not all runs
+            (&[1, 1, 1, 1], &[0], Some(1..4)),           // the free runs amplify too much
+            (&[1, 1, 1, 1], &[3], Some(0..3)),           // the oldest run is busy, so not all runs
             (&[1, 1, 1, 1], &[0, 1, 2, 3], None),
             (&[0, 0, 0, 0], &[], Some(0..4)),
             (&[u64::MAX, u64::MAX, u64::MAX, u64::MAX], &[], Some(0..4)),

@@ -1,6 +1,6 @@
-//! Garbage collection (GC) of the value log: it decides which segments to empty, and which SSTable
-//! to rewrite next so that a segment becomes empty. A segment is a value-log file, or a WAL that
-//! tables point into. This module does no I/O.
+//! Garbage collection (GC) of the value log. The module decides which segments GC empties, and
+//! which SSTable to rewrite next so that a segment becomes empty. A segment is a value-log file,
+//! or a WAL that tables point into. This module does no I/O.
 //!
 //! ```text
 //!            garbage > value_log_gc_percent?
@@ -15,16 +15,18 @@
 //!                        │
 //!                segment is obsolete
 //! ```
-//! Mode *segments*: GC removes a segment without references unread. Of the other segments GC picks
-//! victims: those with the best ratio of reclaimed bytes to relocated bytes, until garbage is well
-//! below its limit. Compactions rewrite the tables that reference a victim in place, in key order,
-//! and relocate the values. Every other compaction that reads such a table relocates its values
-//! too. The entries of a table keep their sequence numbers, so no deleted value can return. Before
-//! GC empties segments, it exposes garbage that the tables do not show yet ([`shadow_estimate`]).
+//! Mode *segments*: GC removes a segment that no table references without reading it. Of the other
+//! segments GC picks victims (segments to empty). These have the best ratio of reclaimed bytes to
+//! relocated bytes, and GC picks enough of them to bring garbage well below its limit. Compactions
+//! rewrite the tables that reference a victim in place, in key order, and relocate the values to
+//! another segment. Every other compaction that reads such a table relocates its values too. The
+//! entries of a table keep their sequence numbers, so no deleted value can return. Before GC
+//! empties segments, it exposes garbage that the tables' references do not show yet
+//! ([`shadow_estimate`]).
 //!
-//! Mode *tail* is WiscKey's: GC picks the oldest segments as victims and re-appends their live
-//! values under new sequence numbers. The new entries shadow the old pointers. Compactions then
-//! rewrite the tables that contain such old pointers.
+//! Mode *tail* is WiscKey's method: GC picks the oldest segments as victims and re-appends their
+//! live values under new sequence numbers. The new entries shadow the entries with the old
+//! pointers. Compactions then rewrite the tables that contain such old pointers.
 use super::{inputs::in_place, plan::Plan, shadow_estimate, situation::Situation};
 use crate::version::{
     KeyRange, TableRef,
@@ -34,48 +36,48 @@ use std::{collections::BTreeSet, sync::Arc};
 use terrace_format::{LEVELS, SeqNo, TableId, key};
 use terrace_storage::placement::ObjectId;
 
-/// State of value-log GC. Guarded by the state lock.
+/// The state of value-log GC. The state lock guards it.
 #[derive(Debug, Default)]
 pub struct ValueLogGc {
-    /// Segments that GC is emptying: value-log files, or WALs that tables point into.
+    /// The segments that GC is emptying: value-log files, or WALs that tables point into.
     pub victims: BTreeSet<ObjectId>,
     /// Tail GC: whether the job that re-appends the live values of the victims is queued or
     /// running.
     pub relocating: bool,
-    /// Tail GC: the last sequence number that the finished job wrote. Every pointer into a victim
-    /// is now older than the newest entry of its key.
+    /// Tail GC: the last sequence number that the finished relocation job wrote. Every entry with a
+    /// pointer into a victim is now older than the newest entry of its key.
     pub relocated_by: Option<SeqNo>,
-    /// Segments that GC cannot empty because part of them is unreadable. GC does not pick them
+    /// The segments that GC cannot empty because part of them is unreadable. GC does not pick them
     /// again until the store is reopened.
     pub quarantined: BTreeSet<ObjectId>,
-    /// Whether a caller waits until all victims are empty. GC then continues even if they hold
+    /// Whether a caller waits until all victims are empty. GC then empties them even if they hold
     /// little garbage.
     pub forced: bool,
-    /// Whether GC ran out of space. It pauses until space is freed.
+    /// Whether GC ran out of space. GC pauses until space is freed.
     pub out_of_space: bool,
-    /// The bytes of all segments when little of them was garbage. The number falls when the log
-    /// shrinks.
+    /// The size of all segments, in bytes, when little of them was garbage. The number decreases
+    /// when the log shrinks.
     pub baseline_bytes: u64,
-    /// The observed share of bytes that shadow older entries.
+    /// The observations from which the share of shadowing bytes is estimated.
     pub shadow_stats: shadow_estimate::ShadowStats,
-    /// Whether there was not enough space for a compaction that exposes garbage. No such
-    /// compaction starts until space is freed.
+    /// Whether a compaction that exposes garbage did not start because it needed too much space. No
+    /// such compaction starts until space is freed.
     pub low_on_space: bool,
-    /// Tables whose GC compaction failed. GC does not rewrite them again until the store is
+    /// The tables whose GC compaction failed. GC does not rewrite them again until the store is
     /// reopened.
     pub refused: BTreeSet<TableId>,
 }
 
 impl ValueLogGc {
-    /// Updates the baseline from `all`, the size of the value log and its garbage, which includes
-    /// shadowed garbage. The size becomes the baseline if garbage is at most half of the garbage
-    /// limit.
+    /// Updates the baseline. `all` has the size of the value log and its garbage, including
+    /// shadowed garbage. The size becomes the baseline if the garbage is at most half of the
+    /// garbage limit.
     pub fn update_baseline(&mut self, all: &Segment, percent: u64) {
         let is_small = !exceeds(all.garbage().saturating_mul(2), all.bytes, percent);
         self.baseline_bytes = if is_small { all.bytes } else { self.baseline_bytes.min(all.bytes) };
     }
 
-    /// Notes that space was freed.
+    /// Records that space was freed, so that GC may continue.
     pub fn on_space_freed(&mut self) {
         (self.out_of_space, self.low_on_space) = (false, false);
     }
@@ -89,9 +91,10 @@ impl ValueLogGc {
         }
     }
 
-    /// Tail GC: returns the victims that no table needs to reference any more. A victim is not
-    /// needed if all readers (`oldest_reader` and later) see the re-appended entries, and if these
-    /// entries are in tables. All writes up to the sequence number `flushed` are in tables.
+    /// Tail GC: returns the victims that no table needs to reference any more. `oldest_reader` is
+    /// the lowest sequence number at which a reader may read. All writes up to the sequence number
+    /// `flushed` are in tables. The victims are not needed if all readers see the re-appended
+    /// entries, and if these entries are in tables.
     pub fn obsolete_victims(&self, oldest_reader: SeqNo, flushed: SeqNo) -> BTreeSet<ObjectId> {
         match self.relocated_by {
             Some(relocated_by) if relocated_by <= oldest_reader && relocated_by <= flushed => self.victims.clone(),
@@ -100,17 +103,18 @@ impl ValueLogGc {
     }
 }
 
-/// GC exposes shadowed garbage, before it empties segments, if there is much of it: more than this
-/// fraction (a quarter) of the garbage limit, and more than a quarter of the known garbage.
+/// The fraction for shadowed garbage: a quarter. GC exposes shadowed garbage before it empties
+/// segments if there is more of it than this fraction of the garbage limit, and more than this
+/// fraction of the known garbage.
 const SHADOWED_FRACTION: u64 = 4;
 
-/// The next step of GC.
+/// The next step of GC of the value log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GcAction {
     /// Garbage is below its limit.
     Nothing,
-    /// Much of the garbage is shadowed. If GC emptied segments now, it would relocate this
-    /// garbage.
+    /// Much of the garbage is shadowed and must be exposed first. If GC emptied segments now, it
+    /// would relocate this garbage as if it were live.
     Expose,
     /// GC picks victims and empties them.
     Collect,
@@ -119,9 +123,10 @@ pub enum GcAction {
 /// Returns the next step of GC. `shadowed` is the estimate of the bytes that look live but are
 /// shadowed garbage, and `percent` is the garbage limit in percent of all bytes.
 ///
-/// `baseline` is set while the store receives writes. The limit is then less strict, because
-/// values that are live now may soon be garbage: GC treats the log as smaller by a ninth, and
-/// starts only if the log has grown by an eighth over `baseline`.
+/// `baseline` is the size of the log when little of it was garbage. It is set while the store
+/// receives writes. GC is then less eager, because values that are live now may soon be garbage.
+/// It treats the log as smaller by a ninth, and it starts only if the log has grown by an eighth
+/// over `baseline`.
 pub fn due(all: &Segment, shadowed: u64, percent: u64, baseline: Option<u64>) -> GcAction {
     let known_garbage = all.garbage();
     let bytes = if baseline.is_some() { all.bytes / 9 * 8 } else { all.bytes };
@@ -134,16 +139,17 @@ pub fn due(all: &Segment, shadowed: u64, percent: u64, baseline: Option<u64>) ->
     if mostly_shadowed { GcAction::Expose } else { GcAction::Collect }
 }
 
-/// Returns whether `part` is more than `percent` of `all`. The arithmetic cannot overflow, because
-/// a manifest may declare any size.
+/// Returns whether `part` is more than `percent` of `all`. The function calculates with 128 bits,
+/// because a damaged manifest may declare any size.
 fn exceeds(part: u64, all: u64, percent: u64) -> bool {
     u128::from(part) * 100 > u128::from(all) * u128::from(percent)
 }
 
 /// Picks the victims of tail GC if garbage is more than `percent` of all bytes. The victims are
-/// the oldest segment and the segments that follow, as long as more than `percent` of each is
-/// garbage. Together they are at most a quarter of all bytes, because live values exist twice for
-/// a while. The oldest segment is picked even if it is larger.
+/// the oldest segment and the segments that follow it, as long as each has more than `percent` of
+/// garbage. All victims together have at most a quarter of all bytes, because their live values
+/// exist twice for a while. The oldest segment is picked even if it alone is larger. No segment in
+/// `spared` is picked.
 pub fn oldest(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) -> BTreeSet<ObjectId> {
     let exceeds_limit = |sum: &Segment| exceeds(sum.garbage(), sum.bytes, percent);
     let all = segments.sum_except(spared);
@@ -158,8 +164,8 @@ pub fn oldest(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) ->
     picked.map(|(_, (object, _))| *object).collect()
 }
 
-/// Picks the victims of mode *segments*, none of them in `spared`. After their removal known
-/// garbage is well below `percent` of all bytes.
+/// Picks the victims of mode *segments*, none of them in `spared`. When these are removed, the
+/// known garbage is well below `percent` of all bytes.
 pub fn victims(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) -> BTreeSet<ObjectId> {
     let all = segments.sum_except(spared);
     let exceeds_limit = |sum: &Segment, percent: u64| exceeds(sum.garbage(), sum.bytes, percent);
@@ -176,24 +182,26 @@ pub fn victims(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) -
         if !exceeds_limit(&remaining, percent * 3 / 4) {
             break;
         }
-        // Live values are relocated to another segment, so only garbage is subtracted.
+        // GC relocates the live values of this victim, so the log becomes smaller by its garbage
+        // only.
         remaining.bytes = remaining.bytes.saturating_sub(segment.garbage());
         chosen.insert(object);
     }
     chosen
 }
 
-/// Returns the ratio of the benefit to the cost of emptying a segment. Garbage in an old segment
-/// has a higher benefit: the live values that remain there are likely to stay live, while more
-/// values of a young segment will soon be garbage. Source: Rosenblum and Ousterhout, "The Design
-/// and Implementation of a Log-Structured File System", 1992.
+/// Returns the ratio of the benefit to the cost of emptying a segment. The same amount of garbage
+/// has a higher benefit in an older segment. The live values of an old segment are likely to stay
+/// live, so waiting brings little. More values of a young segment will soon be garbage, so GC can
+/// free more there later. Source: Rosenblum and Ousterhout, "The Design and Implementation of a
+/// Log-Structured File System", 1992.
 fn benefit_per_cost(segment: &Segment, age: u64) -> f64 {
     let live_fraction = segment.live as f64 / segment.bytes.max(1) as f64;
     (1.0 - live_fraction) * (1 + age) as f64 / (1.0 + live_fraction)
 }
 
-/// Picks the rewrite of a table that references one of `victims`; `None` if a compaction already
-/// uses every such table.
+/// Picks the rewrite of a table that references one of `victims`; `None` if every such table is
+/// already an input of a compaction.
 pub fn plan(
     ctx: &Situation<'_>,
     victims: &BTreeSet<ObjectId>,
@@ -206,8 +214,8 @@ pub fn plan(
     let matching = levels.filter(|(_, table)| references_victim(table)).map(plan_of);
     let deep = matching.into_iter().find(|plan| ctx.busy.admits(ctx.order, plan));
     deep.or_else(|| {
-        // The runs of level 0 are ordered by table number, and a rewrite in place would change the
-        // number. A table of level 0 is therefore compacted into level 1.
+        // A rewrite in place would change the table number, but the runs of level 0 are ordered by
+        // table number. A table of level 0 is therefore compacted into level 1.
         let table = ctx.version.levels[0].tables().find(references_victim)?;
         let (from, to) = (key::user_key(&table.meta.smallest), key::user_key(&table.meta.largest));
         let plan = level0(&KeyRange { from: Some(from), to: Some(to) })?;

@@ -6,7 +6,7 @@ use crate::{
     version::{files, set::Start},
 };
 use std::{collections::BTreeSet, path::Path};
-use terrace_format::{Layout, SeqNo};
+use terrace_format::{FamilyId, Layout, SeqNo, edit::COLUMN_FAMILIES};
 use terrace_storage::{
     DurabilityMode, Location, StorageConfig, TableFile, lies_in,
     placement::{ObjectId, OpenMode, Storage},
@@ -168,7 +168,7 @@ impl Db {
         // durable must not be copied as if it was durable.
         shared.commit_storage()?;
         shared.state.lock().versions.committable()?;
-        let objects: BTreeSet<ObjectId> = start.version.tables().flat_map(|(_, table)| files(table)).collect();
+        let objects: BTreeSet<ObjectId> = start.version.all_tables().flat_map(|(_, table)| files(table)).collect();
         let file = |object| Ok((shared.storage.file_of(object)?, object));
         let files = objects.into_iter().map(file).collect::<Result<Vec<_>>>()?;
         let copied = self.adopt_into(to, &files, start);
@@ -178,7 +178,11 @@ impl Db {
     fn adopt_into(&self, to: &dyn Storage, files: &[(TableFile, ObjectId)], start: Start) -> Result<Checkpoint> {
         let shared = self.shared();
         let sequence = start.base.0;
-        let requires = recover::create_alike(to, &*shared.storage, &shared.requires)?;
+        let mut features = shared.requires.clone();
+        if start.next_family > FamilyId(1) && !features.iter().any(|feature| feature == COLUMN_FAMILIES) {
+            features.push(COLUMN_FAMILIES.into()); // the first family was created after the open
+        }
+        let requires = recover::create_alike(to, &*shared.storage, &features)?;
         to.settle(&[])?;
         let adopted = to.adopt(files)?;
         recover::begin(to, &shared.options, start, requires, &[])?;

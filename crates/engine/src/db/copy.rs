@@ -32,7 +32,7 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::Invalid`] if the two stores have different comparators, or if this store does not
-    /// have the last pair of `to`.
+    /// have the last pair of `to`. [`Error::Unsupported`] if this store has column families.
     ///
     /// ```
     /// # fn main() -> terrace::Result<()> {
@@ -50,6 +50,12 @@ impl Db {
         if ours != theirs {
             return Err(Error::Invalid(format!(
                 "the stores have different comparators: {ours:?} here, {theirs:?} in the store to copy into"
+            )));
+        }
+        if let Some(family) = self.cf_names().into_iter().nth(1) {
+            return Err(Error::Unsupported(format!(
+                "{} has column families ({family:?} is one); a copy has only the pairs of the default family, a checkpoint has all",
+                self.shared().storage.name()
             )));
         }
         let options = || ReadOptions::new().verify_checksums(true).fill_cache(false);

@@ -6,7 +6,10 @@
 //! the order, so the store checks the ranges of a batch when it writes the batch.
 use super::Db;
 use crate::{Error, ReadOptions, Result, WriteBatch, WriteOptions, write::WriteRequest};
-use terrace_format::batch::{Batch, Op};
+use terrace_format::{
+    FamilyId,
+    batch::{Batch, Op},
+};
 
 impl Db {
     /// Deletes every key from `from` (inclusive) to `to` (exclusive). The call costs about as much
@@ -40,31 +43,42 @@ impl Db {
     /// # }
     /// ```
     pub fn delete_range(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
-        let (from, to) = (from.as_ref(), to.as_ref());
+        self.delete_range_in(FamilyId::DEFAULT, from.as_ref(), to.as_ref(), options)
+    }
+
+    pub(super) fn delete_range_in(
+        &self,
+        family: FamilyId,
+        from: &[u8],
+        to: &[u8],
+        options: WriteOptions,
+    ) -> Result<()> {
         if self.is_empty_range(from, to) {
             return self.writes().map(drop);
         }
         if self.shared().has_range_tombstones {
-            let request = WriteRequest::Single(Op::DeleteRange(from, to));
+            let request = WriteRequest::Single(Op::DeleteRange(from, to).in_family(family));
             return self.write_checked(request, (from.len().max(to.len()) as u64, 0), options).map(drop);
         }
-        self.delete_keys(from, to, options)
+        self.delete_keys(family, from, to, options)
     }
 
     /// Deletes the keys of a range with point tombstones.
-    fn delete_keys(&self, from: &[u8], to: &[u8], options: WriteOptions) -> Result<()> {
+    fn delete_keys(&self, family: FamilyId, from: &[u8], to: &[u8], options: WriteOptions) -> Result<()> {
         self.writes()?;
         let bytes_max = usize::try_from(self.shared().options.write_buffer_size).unwrap_or(usize::MAX);
-        let mut cursor = self.cursor(ReadOptions::new().from(from).to(to).fill_cache(false));
+        let mut cursor = self.cursor_in(family, ReadOptions::new().from(from).to(to).fill_cache(false));
         cursor.seek_to_first()?;
-        let mut batch = WriteBatch::new();
+        let (mut batch, mut longest) = (Batch::new(), 0);
         while cursor.valid() {
-            batch.delete(cursor.key());
+            longest = cursor.key().len().max(longest);
+            batch.add(Op::Delete(cursor.key()).in_family(family));
             cursor.next()?;
             if batch.byte_len() >= bytes_max || !cursor.valid() {
                 // The sync of the last batch makes the earlier batches durable too.
                 let sync = options.sync && !cursor.valid();
-                self.write(std::mem::take(&mut batch), WriteOptions { sync })?;
+                let request = WriteRequest::Batch(std::mem::take(&mut batch));
+                self.write_checked(request, (longest as u64, 0), WriteOptions { sync })?;
             }
         }
         Ok(())
@@ -74,20 +88,24 @@ impl Db {
     /// ranges. Refuses operations that the format or this store does not support. The caller
     /// checks the sizes later.
     pub(super) fn checked_batch(&self, mut batch: WriteBatch) -> Result<WriteBatch> {
-        if let Some(oversized) = batch.oversized {
-            return Err(Error::Invalid(oversized));
+        if let Some(problem) = batch.problem {
+            return Err(Error::Invalid(problem));
+        }
+        if batch.batch.has_families() && batch.store != Some(self.shared().instance) {
+            let text = "the batch names column families of another store, or of this store before it was reopened";
+            return Err(Error::Invalid(text.into()));
         }
         if !batch.range_tombstones {
             return Ok(batch);
         }
-        let empty = |op: &Op<'_>| matches!(op, Op::DeleteRange(from, to) if self.is_empty_range(from, to));
+        let empty = |op: &Op<'_>| matches!(op.split().1, Op::DeleteRange(from, to) if self.is_empty_range(from, to));
         if batch.ops().any(|op| empty(&op)) {
             let mut rest = Batch::new();
             batch.ops().filter(|op| !empty(op)).for_each(|op| rest.add(op));
             batch.batch = rest;
         }
         let shared = self.shared();
-        if !shared.has_range_tombstones && batch.ops().any(|op| matches!(op, Op::DeleteRange(..))) {
+        if !shared.has_range_tombstones && batch.ops().any(|op| matches!(op.split().1, Op::DeleteRange(..))) {
             return Err(Error::Unsupported(format!(
                 "{} was created without range_tombstones=on, so a batch cannot contain a range delete; Db::delete_range can delete the keys one by one",
                 shared.storage.name()

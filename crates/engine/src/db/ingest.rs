@@ -6,16 +6,17 @@ use crate::{
     bulk::{BulkTableWriter, SEQUENCES_AHEAD},
     jobs::commit_edits,
     read::view::View,
+    state::{DbInner, DbState},
     version::add_to,
 };
 use std::path::Path;
 use terrace_format::{
-    LogId, SeqNo, TableId,
+    FamilyId, LogId, SeqNo, TableId,
     edit::Edit,
     key::{self, user_key},
 };
 use terrace_storage::{
-    DurabilityHandle, TableFile,
+    TableFile,
     placement::{Cursor, ObjectId, TableMeta, TableReadOptions},
 };
 
@@ -136,7 +137,7 @@ impl Db {
         let [Some(first), Some(last)] = [foreign.first(), foreign.last()] else {
             return Err(Error::Invalid("no table to ingest was given".into()));
         };
-        let few = few || shared.flush_level(&shared.state.lock(), &first.smallest, &last.largest) == 0;
+        let few = few || level_of(shared, &shared.state.lock(), &first.smallest, &last.largest) == 0;
         let target_file_size = shared.options.target_file_size;
         let target_file_size = if few { target_file_size.max(LEVEL_0_TABLE_BYTES) } else { target_file_size };
         let number = || TableId(shared.state.lock().versions.new_number());
@@ -170,7 +171,7 @@ impl Db {
         };
         let (smallest, largest) = (user_key(&first.smallest).to_vec(), user_key(&last.largest).to_vec());
         let mut state = shared.state.lock();
-        let level = shared.flush_level(&state, &smallest, &largest);
+        let level = level_of(shared, &state, &smallest, &largest);
         if level == 0 && prepared.metas.len() > 1 && !prepared.few {
             return Ok(Installed::TooMany);
         }
@@ -192,8 +193,8 @@ impl Db {
         }
         let mut edit = Edit::default();
         prepared.metas.iter().for_each(|meta| add_to(&mut edit, level, meta));
-        let version = state.versions.install_flush(edit, seq, log, 0, DurabilityHandle::mature())?;
-        shared.set_view(&state, |view| View { mem: view.mem.clone(), sealed: view.sealed.clone(), version });
+        let version = state.versions.install_flush(edit, seq, log, 0, Vec::new())?;
+        shared.set_view(&state, |view| View { version, ..view.clone() });
         state.gc.shadow_stats.record_new_bytes(prepared.metas.iter().map(|meta| meta.bytes).sum());
         shared.schedule(&mut state);
         Ok(Installed::At(level))
@@ -238,6 +239,11 @@ impl Db {
         tables.extend(open.map(SortedTableWriter::finish).transpose()?);
         Ok(tables)
     }
+}
+
+/// Returns the level in which an ingest of these keys may place its tables.
+fn level_of(shared: &DbInner, state: &DbState, smallest: &[u8], largest: &[u8]) -> usize {
+    shared.flush_level(state, FamilyId::DEFAULT, smallest, largest).unwrap_or(0)
 }
 
 /// An external SSTable, which has a number of this store while it is read. The table is not kept

@@ -5,10 +5,11 @@ use crate::{
     Error, Result,
     compact::{inputs::rewrite_in_place, plan::Plan, reservation::Reservation, situation::Situation},
     jobs,
-    version::{KeyRange, TableRef},
+    state::DbInner,
+    version::{KeyRange, TableRef, Version},
 };
 use std::sync::Arc;
-use terrace_format::{LEVELS, TableId, key};
+use terrace_format::{FamilyId, LEVELS, TableId, key};
 
 impl Db {
     /// Compacts all SSTables with keys from `from` to `to`, both inclusive, down the tree, even if
@@ -36,33 +37,58 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn compact_range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
+        self.compact_range_in(FamilyId::DEFAULT, from, to)
+    }
+
+    pub(super) fn compact_range_in(&self, family: FamilyId, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<()> {
         self.flush()?;
-        let range = KeyRange { from, to };
+        ManualCompaction { shared: self.shared(), family }.run(&KeyRange { from, to })
+    }
+}
+
+/// A manual compaction of one column family.
+struct ManualCompaction<'a> {
+    shared: &'a Arc<DbInner>,
+    family: FamilyId,
+}
+
+impl ManualCompaction<'_> {
+    fn run(&self, range: &KeyRange<'_>) -> Result<()> {
+        let KeyRange { from, to } = range;
         if from.is_none() && to.is_none() {
-            self.shared().relocate_from_wals(&mut self.shared().state.lock());
+            self.shared.relocate_from_wals(&mut self.shared.state.lock());
         }
         let begun = self.wait_for_running_compactions()?;
-        let deepest = self.deepest(&range);
+        let deepest = self.deepest(range);
         for level in 0..LEVELS {
             if level < deepest || self.has_several_runs(level) && level + 1 < LEVELS {
-                self.compact_level_down(level, &range)?;
+                self.compact_level_down(level, range)?;
                 continue;
             }
             // Automatic compactions may have moved tables below the deepest level in the meantime.
             // A table that overlaps them from above is newer.
-            for table in self.below(level, &range) {
+            for table in self.below(level, range) {
                 self.compact_level_down(level, &table.span())?;
             }
-            self.rewrite_bottom(level, &range, begun)?;
+            self.rewrite_bottom(level, range, begun)?;
         }
-        self.shared().wait_until(|state| !state.gc.forced)
+        self.shared.wait_until(|state| !state.gc.forced)
+    }
+
+    /// Returns the SSTables of the column family; none if the family was dropped.
+    fn tree(&self) -> Arc<Version> {
+        let version = self.shared.view.load().version.clone();
+        match self.family {
+            FamilyId::DEFAULT => version,
+            id => version.families().get(&id).map(|family| family.version.clone()).unwrap_or_default(),
+        }
     }
 
     /// Waits until all compactions that run now have ended: they still keep entries for snapshots
     /// that may have been released in the meantime. Returns a table number; all later tables,
     /// except the outputs of intra-L0 compactions, have this number or a larger one.
     fn wait_for_running_compactions(&self) -> Result<TableId> {
-        let shared = self.shared();
+        let shared = self.shared;
         let running = shared.state.lock().compactions.running_inputs();
         let mut next = 0;
         shared.wait_until(|state| {
@@ -74,20 +100,20 @@ impl Db {
 
     /// Returns the deepest level below level 0 with keys of `range`; 1 if there is none.
     fn deepest(&self, range: &KeyRange<'_>) -> usize {
-        let version = self.shared().view.load().version.clone();
-        let holds = |level: &usize| version.levels[*level].tables().any(|t| t.overlaps(&self.shared().order, range));
+        let version = self.tree();
+        let holds = |level: &usize| version.levels[*level].tables().any(|t| t.overlaps(&self.shared.order, range));
         (1..LEVELS).rev().find(holds).unwrap_or(1)
     }
 
     /// Returns whether `level`, below level 0, has several sorted runs. Only a compaction of all
     /// of them makes one run of them.
     fn has_several_runs(&self, level: usize) -> bool {
-        level > 0 && self.shared().view.load().version.levels[level].runs.len() > 1
+        level > 0 && self.tree().levels[level].runs.len() > 1
     }
 
     /// Returns those tables below `level` with keys of `range` that overlap a table of `level`.
     fn below(&self, level: usize, range: &KeyRange<'_>) -> Vec<Arc<TableRef>> {
-        let (version, order) = (self.shared().view.load().version.clone(), &self.shared().order);
+        let (version, order) = (self.tree(), &self.shared.order);
         let meets = |table: &Arc<TableRef>| {
             let keys = table.span();
             version.levels[level].overlap_slices(order, &keys).any(|tables| !tables.is_empty())
@@ -107,7 +133,7 @@ impl Db {
     /// Executes one compaction of `level` that begins at the start of `range`. Returns the last
     /// key that the compaction took from the level, if the range may have more keys after it.
     fn compact_next_range(&self, level: usize, range: &KeyRange<'_>) -> Result<Option<Vec<u8>>> {
-        let shared = self.shared();
+        let shared = self.shared;
         let done = self.run_plan(|situation| shared.policy.plan_range(situation, level, range))?;
         let Some(plan) = done else { return Ok(None) };
         let more = level > 0; // in level 0 one compaction takes all tables
@@ -119,14 +145,14 @@ impl Db {
     /// Rewrites those tables of `level` that are older than table `begun` and have entries to
     /// drop.
     fn rewrite_bottom(&self, level: usize, range: &KeyRange<'_>, begun: TableId) -> Result<()> {
-        let shared = self.shared();
+        let shared = self.shared;
         let mut after: Option<Vec<u8>> = None;
         loop {
             shared.check_writable(&shared.state.lock())?;
             let next = |situation: &Situation<'_>| rewrite_in_place(situation, level, range, after.as_deref(), begun);
             let (plan, kept) = {
                 let state = shared.state.lock();
-                (shared.with_situation(&state, next), state.versions.live().clone())
+                (shared.with_situation_of(&state, self.family, next).flatten(), state.versions.live().clone())
             };
             let Some(mut plan) = plan else { return Ok(()) };
             let drops_some = jobs::compact::drops_some(shared, &plan)?;
@@ -144,10 +170,10 @@ impl Db {
     /// Waits until no other compaction conflicts with the plan that `choose` returns, executes the
     /// plan, and waits for its end. Returns the plan.
     fn run_plan(&self, choose: impl Fn(&Situation<'_>) -> Option<Plan>) -> Result<Option<Plan>> {
-        let shared = self.shared();
+        let shared = self.shared;
         let (mut started, mut damage) = (None, None);
         let waited = shared.wait_until(|state| {
-            let plan = shared.with_situation(state, &choose);
+            let plan = shared.with_situation_of(state, self.family, &choose).flatten();
             match plan {
                 Some(plan) if !state.compactions.admits(&shared.order, &plan) => {
                     damage = state.compactions.damage(&shared.order, &plan).cloned();

@@ -6,12 +6,14 @@
 //!   durability
 //! - `durable`: a wait for durability in asynchronous code
 //! - `read`: point lookups, scans, cursors, snapshots, approximate sizes
+//! - `column_family`: the families of a store, and reads and writes in them
 //! - `manual_compaction`: compaction of a key range
 //! - `ingest`, `copy`, `checkpoint`, `updates`: import and export of SSTables, copies, repair, and
 //!   the feed of changes
 //! - `report`, `property`: levels, statistics, LevelDB's properties
 //! - this file: close, destroy, and the wait for background work
 mod checkpoint;
+mod column_family;
 mod copy;
 mod delete_range;
 mod durable;
@@ -35,6 +37,7 @@ use crate::{
     write::{WritePath, WriteRequest},
 };
 pub use checkpoint::Checkpoint;
+pub use column_family::ColumnFamily;
 pub use copy::Copied;
 pub use durable::Durable;
 use idle_timer::IdleWait;
@@ -52,6 +55,8 @@ use terrace_storage::Location;
 ///   [`write`](Db::write), [`write_unlogged`](Db::write_unlogged)
 /// - Read: [`get`](Db::get), [`multi_get`](Db::multi_get), [`scan`](Db::scan),
 ///   [`cursor`](Db::cursor), [`snapshot`](Db::snapshot)
+/// - Column families: [`open_cf`](Db::open_cf), [`create_cf`](Db::create_cf), [`cf`](Db::cf),
+///   [`cf_names`](Db::cf_names), [`drop_cf`](Db::drop_cf)
 /// - Make durable: [`wait_durable`](Db::wait_durable), [`when_durable`](Db::when_durable),
 ///   [`durable_sequence`](Db::durable_sequence)
 /// - Maintain: [`flush`](Db::flush), [`compact_range`](Db::compact_range),
@@ -246,7 +251,7 @@ impl Db {
                 let putting = state.gc.relocating && !shared.work.is_manual();
                 let quiet =
                     !state.flush_scheduled && !state.commit_scheduled && state.compactions.is_empty() && !putting;
-                quiet && state.versions.pending() == 0 && shared.view.load().sealed.is_empty()
+                quiet && state.versions.pending() == 0 && state.sealed == 0
             })?;
             if shared.work.step_in(Lane::Relocate).is_none() {
                 break;

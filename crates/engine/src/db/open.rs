@@ -22,7 +22,7 @@ use std::{
     path::Path,
     sync::{
         Arc, Weak,
-        atomic::{AtomicU64, AtomicUsize},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 use terrace_format::{Values, range_tombstones};
@@ -34,6 +34,9 @@ use terrace_storage::{
 /// The value that replaces 0 as the `intra_l0_compaction_trigger` (minimum number of runs in an
 /// intra-L0 compaction) of a universal store.
 const INTRA_L0_RUNS: u64 = 4;
+
+/// The number of stores that were opened in this process.
+static INSTANCES: AtomicU64 = AtomicU64::new(0);
 
 impl Db {
     /// Opens the store in the directory `path` for reading and writing. If there is no store, the
@@ -185,8 +188,14 @@ impl Db {
             }
             None => (None, None, None, Vec::new()),
         };
-        let view = View { mem, sealed: found.memtables, version: found.versions.live().clone() };
+        let view = View {
+            mem,
+            sealed: found.memtables,
+            version: found.versions.live().clone(),
+            families: Arc::new(found.family_memtables),
+        };
         let shared = Arc::new(DbInner {
+            instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
             order,
             has_range_tombstones: found.requires.iter().any(|feature| feature == range_tombstones::FEATURE),
             requires: found.requires,
@@ -232,7 +241,7 @@ impl Db {
         let shared = self.shared();
         shared.options.log(|| {
             let view = shared.view.load();
-            let (preset, tables) = (shared.options.preset_name(), view.version.tables().count());
+            let (preset, tables) = (shared.options.preset_name(), view.version.all_tables().count());
             let (last, version) = (shared.visible(), env!("CARGO_PKG_VERSION"));
             format!("opened by Terrace {version}, preset {preset}: {tables} SSTables, last sequence {last}")
         });
@@ -245,7 +254,7 @@ impl Db {
     fn start(&self, orphans: &[ObjectId]) -> Result<()> {
         let shared = self.shared();
         commit_edits::delete_files(shared, orphans);
-        let tables: Vec<_> = shared.view.load().version.tables().map(|(_, table)| table.meta.clone()).collect();
+        let tables: Vec<_> = shared.view.load().version.all_tables().map(|(_, table)| table.meta.clone()).collect();
         if shared.storage.trim(&tables).is_err() {
             shared.stats.deletion_failed();
         }
@@ -314,6 +323,7 @@ fn jobs(writes: Option<&Arc<WritePath>>) -> Jobs {
 fn initial_state(versions: VersionSet) -> DbState {
     DbState {
         versions,
+        sealed: 0,
         compactions: Default::default(),
         flush_scheduled: false,
         commit_scheduled: false,
@@ -322,6 +332,7 @@ fn initial_state(versions: VersionSet) -> DbState {
         no_jobs_since: None,
         optional_suspended: false,
         seek_hint: None,
+        dropping: None,
         gc: Default::default(),
         failed: None,
         replacing_wal: false,

@@ -1,7 +1,7 @@
 //! Reads: point lookups, scans, cursors and snapshots.
 use super::Db;
 use crate::{
-    Result,
+    Error, Result,
     read::{
         get::{self, PointLookup, Value},
         merge::Merge,
@@ -13,13 +13,13 @@ use crate::{
         snapshot::Snapshot,
         snapshot_iter::SnapshotIter,
         source::{Source, Sources},
-        view::View,
+        view::{TreeView, View},
     },
     state::DbInner,
 };
 use std::sync::{Arc, Weak};
 use terrace_format::{
-    SeqNo,
+    FamilyId, SeqNo,
     key::{self, Lookup},
 };
 use terrace_storage::placement::TableReadOptions;
@@ -29,7 +29,7 @@ static READ_OPTIONS: ReadOptions = ReadOptions::DEFAULT;
 
 /// Returns an iterator over the pairs that a reader at `seq` sees in `view`.
 #[inline(always)] // inlined because the iterator is large: a call would move it
-fn snapshot_iter(shared: &Arc<DbInner>, view: &Arc<View>, seq: SeqNo, how: TableReadOptions) -> SnapshotIter {
+fn snapshot_iter(shared: &Arc<DbInner>, view: TreeView<'_>, seq: SeqNo, how: TableReadOptions) -> SnapshotIter {
     let runs = view.version.runs();
     let mut sources = Sources::new();
     sources.extend(view.memtables().map(|mem| Source::Mem(mem.cursor())));
@@ -49,6 +49,7 @@ fn snapshot_iter(shared: &Arc<DbInner>, view: &Arc<View>, seq: SeqNo, how: Table
 fn separated_values(
     shared: &Arc<DbInner>,
     view: &Arc<View>,
+    family: FamilyId,
     seq: SeqNo,
     how: TableReadOptions,
     options: &ReadOptions,
@@ -56,11 +57,17 @@ fn separated_values(
     let bounds = ReadRange::new(shared.order.clone(), options.clone());
     let again = {
         let (shared, view) = (shared.clone(), view.clone());
-        move || snapshot_iter(&shared, &view, seq, how)
+        move || snapshot_iter(&shared, view.tree(family).expect("the cursor reads this family"), seq, how)
     };
     let (storage, order) = (shared.storage.clone(), shared.order.clone());
     let ahead_bytes = shared.options.value_readahead_bytes;
     Box::new(SeparatedValues::new(storage, how, order, ahead_bytes, again, move |key| bounds.hold(key)))
+}
+
+/// Returns the part of `view` that belongs to column family `family`.
+#[inline]
+fn tree_of(view: &View, family: FamilyId) -> Result<TreeView<'_>> {
+    view.tree(family).ok_or_else(|| Error::family_dropped(family))
 }
 
 /// Number of keys whose blocks are prefetched before the first block is read. This is enough for
@@ -72,9 +79,9 @@ impl Db {
     /// Returns the value of `key`, or `None` if the store does not have the key.
     ///
     /// # Errors
-    /// [`Error::Corrupt`](crate::Error::Corrupt), [`Error::Missing`](crate::Error::Missing) or
-    /// [`Error::Io`](crate::Error::Io) if a file that may hold the key cannot be read;
-    /// [`Error::Invalid`](crate::Error::Invalid) for a snapshot of another store.
+    /// [`Error::Corrupt`], [`Error::Missing`] or
+    /// [`Error::Io`] if a file that may hold the key cannot be read;
+    /// [`Error::Invalid`] for a snapshot of another store.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -104,7 +111,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn get_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Vec<u8>>> {
-        self.look_up_now(key.as_ref(), options, |value| value.to_vec())
+        self.look_up_now(FamilyId::DEFAULT, key.as_ref(), options, |value| value.to_vec())
     }
 
     /// Works like [`get_with`](Db::get_with), without a copy. The result refers to the value in a
@@ -123,20 +130,26 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn get_pinned(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<PinnedValue>> {
-        self.look_up_now(key.as_ref(), options, |value| value.pin())
+        self.look_up_now(FamilyId::DEFAULT, key.as_ref(), options, |value| value.pin())
     }
 
-    fn look_up_now<T>(&self, key: &[u8], options: &ReadOptions, take: impl Fn(Value<'_>) -> T) -> Result<Option<T>> {
+    pub(super) fn look_up_now<T>(
+        &self,
+        family: FamilyId,
+        key: &[u8],
+        options: &ReadOptions,
+        take: impl Fn(Value<'_>) -> T,
+    ) -> Result<Option<T>> {
         // The view is loaded before the sequence number. In the opposite order, a compaction could
         // have dropped an entry that the sequence number sees. If a rotation of the memtable
         // replaces the view directly after the load, the old view shows an earlier prefix of the
         // history. This prefix has every write that was acknowledged before this call.
         let view = self.shared().view.load();
         let lookup = Lookup::new(key, self.read_sequence(options)?);
-        Ok(self.look_up(&view, &lookup, self.how(options))?.map(take))
+        Ok(self.look_up(tree_of(&view, family)?, &lookup, self.how(options))?.map(take))
     }
 
-    fn look_up<'a>(&self, view: &'a View, lookup: &[u8], how: TableReadOptions) -> Result<Option<Value<'a>>> {
+    fn look_up<'a>(&self, view: TreeView<'a>, lookup: &[u8], how: TableReadOptions) -> Result<Option<Value<'a>>> {
         self.look_up_stored(view, lookup, self.shared().separates_values, how)
     }
 
@@ -145,7 +158,7 @@ impl Db {
     #[inline]
     fn look_up_stored<'a>(
         &self,
-        view: &'a View,
+        view: TreeView<'a>,
         lookup: &[u8],
         resolve: bool,
         how: TableReadOptions,
@@ -153,7 +166,7 @@ impl Db {
         let shared = self.shared();
         let (storage, order, ranges) = (&*shared.storage, &shared.order, shared.has_range_tombstones);
         let point_lookup = PointLookup { storage, order, lookup, ranges, resolve, how };
-        get::get(&point_lookup, view, |level, table| shared.on_seek_budget_spent(level, table))
+        get::get(&point_lookup, view, |level, table| shared.on_seek_budget_spent(view.family, level, table))
     }
 
     /// Returns the values of `keys`, each as [`get`](Db::get) returns it. All values are from the
@@ -187,10 +200,19 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn multi_get_with<K: AsRef<[u8]>>(&self, keys: &[K], options: &ReadOptions) -> Vec<Result<Option<Vec<u8>>>> {
+        self.multi_get_in(FamilyId::DEFAULT, keys, options)
+    }
+
+    pub(super) fn multi_get_in<K: AsRef<[u8]>>(
+        &self,
+        family: FamilyId,
+        keys: &[K],
+        options: &ReadOptions,
+    ) -> Vec<Result<Option<Vec<u8>>>> {
         let shared = self.shared();
         let view = shared.view.load_full(); // before the sequence number, as in `look_up_now`
-        let seq = match self.read_sequence(options) {
-            Ok(seq) => seq,
+        let (view, seq) = match tree_of(&view, family).and_then(|tree| Ok((tree, self.read_sequence(options)?))) {
+            Ok(found) => found,
             Err(error) => return keys.iter().map(|_| Err(error.clone())).collect(),
         };
         let mut sorted: Vec<usize> = (0..keys.len()).collect();
@@ -200,17 +222,17 @@ impl Db {
             let lookup = |at: usize| Lookup::new(keys[at].as_ref(), seq);
             if window.len() > 1 {
                 // An error is ignored here: it occurs again below, and is returned there.
-                window.iter().for_each(|&at| drop(get::expect(&*shared.storage, &shared.order, &view, &lookup(at))));
+                window.iter().for_each(|&at| drop(get::expect(&*shared.storage, &shared.order, view, &lookup(at))));
             }
             if window.len() > 1 && shared.separates_values {
                 for &at in window {
-                    if let Ok(Some(stored)) = self.look_up_stored(&view, &lookup(at), false, self.how(options)) {
+                    if let Ok(Some(stored)) = self.look_up_stored(view, &lookup(at), false, self.how(options)) {
                         shared.storage.prefetch_value(stored.bytes());
                     }
                 }
             }
             for &at in window {
-                let found = self.look_up(&view, &lookup(at), self.how(options));
+                let found = self.look_up(view, &lookup(at), self.how(options));
                 answers[at] = found.map(|value| value.map(|value| value.to_vec()));
             }
         }
@@ -262,15 +284,21 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn cursor(&self, options: ReadOptions) -> Cursor {
+        self.cursor_in(FamilyId::DEFAULT, options)
+    }
+
+    pub(super) fn cursor_in(&self, family: FamilyId, options: ReadOptions) -> Cursor {
         let shared = self.shared();
         let view = shared.view.load_full();
-        let position = self.read_sequence(&options);
+        let tree = tree_of(&view, family);
+        let position = self.read_sequence(&options).and_then(|seq| tree.as_ref().map(|_| seq).map_err(Clone::clone));
         let seq = position.as_ref().map_or(SeqNo::ZERO, |seq| *seq);
         let how = self.how(&options);
-        let walked = snapshot_iter(shared, &view, seq, how);
-        let apart = shared.separates_values.then(|| separated_values(shared, &view, seq, how, &options));
+        let walked = snapshot_iter(shared, tree.unwrap_or_else(|_| view.main()), seq, how);
+        let apart = shared.separates_values.then(|| separated_values(shared, &view, family, seq, how, &options));
         let store: Weak<dyn ReadTrigger> = Arc::<DbInner>::downgrade(shared);
-        let sampler = ReadSampler::new(view, store, shared.process, shared.options.level0_seek_compaction_bytes);
+        let seek_bytes = shared.options.level0_seek_compaction_bytes;
+        let sampler = ReadSampler::new((view, family), store, shared.process, seek_bytes);
         let fetches = shared.storage.separates_values();
         Cursor::new(shared.order.clone(), walked, apart, sampler, options, fetches, position.err())
     }
@@ -320,13 +348,18 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn approximate_sizes(&self, ranges: &[(&[u8], &[u8])]) -> Result<Vec<u64>> {
+        self.approximate_sizes_in(FamilyId::DEFAULT, ranges)
+    }
+
+    pub(super) fn approximate_sizes_in(&self, family: FamilyId, ranges: &[(&[u8], &[u8])]) -> Result<Vec<u64>> {
         self.shared().check_process()?;
         let view = self.shared().view.load_full();
-        let before = |user: &[u8]| self.bytes_before(&view, &key::lookup(user, SeqNo::MAX));
+        let tree = tree_of(&view, family)?;
+        let before = |user: &[u8]| self.bytes_before(tree, &key::lookup(user, SeqNo::MAX));
         ranges.iter().map(|(from, to)| Ok(before(to)?.saturating_sub(before(from)?))).collect()
     }
 
-    fn bytes_before(&self, view: &View, target: &[u8]) -> Result<u64> {
+    fn bytes_before(&self, view: TreeView<'_>, target: &[u8]) -> Result<u64> {
         let shared = self.shared();
         let mut sum = 0;
         for (_, table) in view.version.tables() {

@@ -184,7 +184,7 @@ impl Db {
     /// ```
     pub fn flush(&self) -> Result<()> {
         let unlogged = self.writes()?.seal(self.shared())?;
-        self.shared().wait_until(|_| self.shared().view.load().sealed.is_empty())?;
+        self.shared().wait_until(|state| state.sealed == 0)?;
         match unlogged {
             Some(last) => write::wait_manifest_covers(self.shared(), last),
             None => Ok(()),

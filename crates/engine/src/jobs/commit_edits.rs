@@ -11,10 +11,11 @@ use crate::{
 };
 use parking_lot::MutexGuard;
 use std::{
+    slice,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
-use terrace_format::LogId;
+use terrace_format::{LogId, edit::Edit};
 use terrace_storage::{
     BlockingScope,
     placement::{ObjectId, TableMeta},
@@ -169,6 +170,19 @@ fn append_edits(shared: &Arc<DbInner>) -> Result<(usize, Duration)> {
     drop(replaced); // this closes files
     delete_obsolete(shared, &removable);
     Ok((count, ended))
+}
+
+/// Appends `edit` to the manifest and syncs the manifest. If the disk is full, continues in a new
+/// manifest with the help of the reserve, because the end of the old one is unknown then.
+pub(super) fn append_now(shared: &DbInner, manifest: &mut Manifest, edit: &Edit) -> Result<()> {
+    match manifest.log(slice::from_ref(edit)) {
+        Err(full) if full.is_no_space() => {
+            let _guard = shared.reserve.release(&*shared.storage);
+            rewrite_manifest(shared, manifest)?;
+            manifest.log(slice::from_ref(edit))
+        }
+        logged => logged,
+    }
 }
 
 /// Replaces the manifest by a new one if it has become large and there is space. If there is no

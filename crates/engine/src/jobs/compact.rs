@@ -98,10 +98,10 @@ pub fn run(shared: &Arc<DbInner>, plan: &Plan) -> Result<()> {
 
     let mut edit = Edit::default();
     if plan.output_level > plan.level {
-        edit.compact_pointers.push((plan.level, plan.pointer.clone()));
+        edit.compact_pointers.push((plan.family.level(plan.level), plan.pointer.clone()));
     }
-    edit.deleted.extend(plan.inputs().map(|(level, table)| (level, table.meta.id)));
-    outputs.iter().for_each(|meta| add_to(&mut edit, plan.output_level, meta));
+    edit.deleted.extend(plan.inputs().map(|(level, table)| (plan.family.level(level), table.meta.id)));
+    outputs.iter().for_each(|meta| add_to(&mut edit, plan.family.level(plan.output_level), meta));
     let (tables, bytes) = (outputs.len(), written);
     install(shared, plan, edit, CompactionOutput { outputs, contents, handles })?;
     let time = shared.clock.since(started);
@@ -142,8 +142,9 @@ fn install(shared: &Arc<DbInner>, plan: &Plan, edit: Edit, merged: CompactionOut
         given_up.extend(file);
         is_given_up
     })?;
-    version.set_contents(plan.output_level, contents);
-    shared.set_view(&state, |view| View { mem: view.mem.clone(), sealed: view.sealed.clone(), version });
+    let tree = version.tree(plan.family).expect("a compaction ends before its column family is dropped");
+    tree.set_contents(plan.output_level, contents);
+    shared.set_view(&state, |view| View { version, ..view.clone() });
     shared.schedule(&mut state);
     let removable = if given_up.is_empty() { Vec::new() } else { state.versions.removable() };
     drop(state);

@@ -1,70 +1,154 @@
-//! The flush job: it writes immutable memtables to one SSTable.
+//! The flush job: it writes immutable memtables to SSTables.
 use crate::{
     Event, Result,
     compact::drop_rule::{DropRule, SnapshotStripes},
-    jobs::drop_filter::readers,
+    jobs::{commit_edits, drop_filter::readers},
     mem::MemTable,
     read::{
         merge::Merge,
         source::{Source, Sources},
         view::View,
     },
-    state::DbInner,
-    version::{Contents, add_to},
+    state::{DbInner, DbState},
+    version::{Contents, Version, add_to},
 };
 use std::sync::Arc;
-use terrace_format::{KeyOrder, RangeTombstones, TableId, edit::Edit, key};
+use terrace_format::{FamilyId, KeyOrder, LogId, RangeTombstones, SeqNo, TableId, edit::Edit, key};
 use terrace_storage::{
     DurabilityHandle,
     placement::{EntryRef, Hint, Lifetime, Origin, Storage, TableMeta, TableSink},
 };
 
-/// Flushes all waiting immutable memtables into one SSTable and installs it. Only one flush runs
-/// at a time, so flushes end in the order of their memtables. If writes are faster than flushes,
-/// several memtables wait. One flush of all of them writes only one output table, which is only
-/// one sorted run in level 0.
+/// The memtables that one flush writes.
+struct Waiting {
+    /// The immutable memtables of each column family that has some, newest first.
+    families: Vec<(FamilyId, Vec<Arc<MemTable>>)>,
+    /// The number of rotations that sealed them.
+    rotations: u64,
+    /// The oldest WAL with entries that are in none of these memtables.
+    replay_from: LogId,
+}
+
+impl Waiting {
+    /// Returns all memtables that wait for a flush. The active WAL has no entry of them, because a
+    /// rotation seals the memtables of all column families together.
+    fn of(shared: &DbInner) -> Waiting {
+        let state = shared.state.lock();
+        let view = shared.view.load();
+        let families = view.sealed().map(|(family, sealed)| (family, sealed.to_vec())).collect();
+        let active = view.mem.as_ref().expect("a store that flushes is open for writing");
+        Waiting { families, rotations: state.sealed, replay_from: active.log }
+    }
+
+    fn memtables(&self) -> impl Iterator<Item = &Arc<MemTable>> {
+        self.families.iter().flat_map(|(_, memtables)| memtables)
+    }
+
+    /// Returns the last sequence number of the memtables. All earlier writes are in SSTables or in
+    /// these memtables.
+    fn last_sequence(&self) -> SeqNo {
+        self.memtables().map(|mem| mem.last_sequence()).max().unwrap_or(SeqNo::ZERO)
+    }
+
+    /// Returns the bytes of WALs that become obsolete with the flush.
+    fn log_bytes(&self, shared: &DbInner, state: &DbState) -> u64 {
+        let of = |mem: &Arc<MemTable>| match shared.separates_values {
+            // With value separation the WAL holds the values too, and is far larger than the
+            // memtable.
+            true => state.versions.obsolete_files.log_bytes(mem.log),
+            false => mem.charged_bytes(),
+        };
+        self.memtables().map(of).sum()
+    }
+
+    /// Returns `view` without these memtables and with `version`.
+    fn removed_from(&self, view: &View, version: Arc<Version>) -> View {
+        let flushed = |mem: &Arc<MemTable>| self.memtables().any(|other| Arc::ptr_eq(other, mem));
+        let rest = |sealed: &[Arc<MemTable>]| sealed.iter().filter(|mem| !flushed(mem)).cloned().collect();
+        let mut families = view.families.clone();
+        if self.families.iter().any(|(family, _)| *family != FamilyId::DEFAULT) {
+            let memtables = Arc::make_mut(&mut families);
+            memtables.values_mut().for_each(|family| family.sealed = rest(&family.sealed));
+            memtables.retain(|_, family| family.mem.is_some() || !family.sealed.is_empty());
+        }
+        View { mem: view.mem.clone(), sealed: rest(&view.sealed), version, families }
+    }
+}
+
+/// A table that a flush has written.
+struct FlushedTable {
+    family: FamilyId,
+    meta: TableMeta,
+    contents: Contents,
+    handle: DurabilityHandle,
+}
+
+/// Flushes all waiting immutable memtables, into one SSTable for each column family, and installs
+/// the SSTables. Only one flush runs at a time, so flushes end in the order of their memtables. If
+/// writes are faster than flushes, several memtables wait. One flush of all of them writes only
+/// one output table, which is only one sorted run in level 0.
+///
+/// The tables of all column families are in one edit. Without this rule the manifest could cover a
+/// write to one family while a power cut loses an earlier write to another family from the WAL.
 pub fn run(shared: &Arc<DbInner>) -> Result<()> {
-    let waiting = shared.view.load().sealed.clone();
-    let newest = waiting.first().expect("a flush is queued only for an immutable memtable");
+    let waiting = Waiting::of(shared);
     let started = shared.clock.now();
-    shared.options.notify(|| Event::FlushBegin { bytes: waiting.iter().map(|mem| mem.charged_bytes()).sum() });
+    shared.options.notify(|| Event::FlushBegin { bytes: waiting.memtables().map(|mem| mem.charged_bytes()).sum() });
     if shared.options.sync_sealed_wals {
         // An error is ignored here, because no caller waits for this sync. A later sync gets the
         // same error and reports it, unless the SSTable of this flush makes the WAL obsolete.
         let _ = shared.closed_wals.sync();
     }
-    let readers = (shared.options.tombstone_compaction_percent > 0).then(|| readers(shared));
-    let (meta, contents, handle) = write_table(&*shared.storage, &shared.order, &waiting, newest.sealed_as(), readers)?;
-    shared.stats.flushed(meta.bytes, shared.clock.since(started));
+    let tables = write_tables(shared, &waiting)?;
+    let bytes = tables.iter().map(|table| table.meta.bytes).sum();
+    shared.stats.flushed(bytes, shared.clock.since(started));
 
     let mut state = shared.state.lock();
-    let level = shared.flush_level(&state, key::user_key(&meta.smallest), key::user_key(&meta.largest));
-    let mut edit = Edit::default();
-    add_to(&mut edit, level, &meta);
-    let view = shared.view.load();
-    let newer = view.memtables().take_while(|other| !Arc::ptr_eq(other, newest)).last();
-    let replay_from = newer.expect("the active memtable is newer than a sealed one").log;
-    let log_bytes = |mem: &Arc<MemTable>| match shared.separates_values {
-        // With value separation the WAL holds the values too, and is far larger than the memtable.
-        true => state.versions.obsolete_files.log_bytes(mem.log),
-        false => mem.charged_bytes(),
-    };
-    let log_bytes = waiting.iter().map(log_bytes).sum();
-    let version = state.versions.install_flush(edit, newest.last_sequence(), replay_from, log_bytes, handle)?;
-    let flushed = |mem: &Arc<MemTable>| waiting.iter().any(|other| Arc::ptr_eq(other, mem));
-    version.set_contents(level, vec![(meta.id, contents)]);
-    shared.set_view(&state, |view| View {
-        mem: view.mem.clone(),
-        sealed: view.sealed.iter().filter(|mem| !flushed(mem)).cloned().collect(),
-        version,
-    });
+    let (mut edit, mut contents, mut handles, mut deepest) = (Edit::default(), Vec::new(), Vec::new(), 0);
+    for table in tables {
+        let meta = &table.meta;
+        let (smallest, largest) = (key::user_key(&meta.smallest), key::user_key(&meta.largest));
+        // A family that was dropped during the flush has no reader any more. Its table is added
+        // nowhere, and the next open removes the file.
+        let Some(level) = shared.flush_level(&state, table.family, smallest, largest) else { continue };
+        add_to(&mut edit, table.family.level(level), meta);
+        deepest = deepest.max(level);
+        contents.push((table.family, level, meta.id, table.contents));
+        handles.push(table.handle);
+    }
+    let log_bytes = waiting.log_bytes(shared, &state);
+    let version =
+        state.versions.install_flush(edit, waiting.last_sequence(), waiting.replay_from, log_bytes, handles)?;
+    for (family, level, id, contents) in contents {
+        version.tree(family).expect("the edit added a table").set_contents(level, vec![(id, contents)]);
+    }
+    state.sealed -= waiting.rotations;
+    shared.set_view(&state, |view| waiting.removed_from(view, version));
     state.flush_scheduled = false;
-    state.gc.shadow_stats.record_new_bytes(meta.bytes);
+    state.gc.shadow_stats.record_new_bytes(bytes);
     shared.schedule(&mut state);
     drop(state);
-    waiting.iter().for_each(|mem| shared.storage.wal_flushed(mem.log));
-    shared.options.notify(|| Event::FlushEnd { bytes: meta.bytes, level, time: shared.clock.since(started) });
+    waiting.memtables().for_each(|mem| shared.storage.wal_flushed(mem.log));
+    shared.options.notify(|| Event::FlushEnd { bytes, level: deepest, time: shared.clock.since(started) });
     Ok(())
+}
+
+/// Writes the SSTable of each column family. After an error, removes those that were written.
+fn write_tables(shared: &DbInner, waiting: &Waiting) -> Result<Vec<FlushedTable>> {
+    let readers = (shared.options.tombstone_compaction_percent > 0).then(|| readers(shared));
+    let mut tables = Vec::new();
+    for (family, memtables) in &waiting.families {
+        let id = memtables[0].sealed_as();
+        match write_table(&*shared.storage, &shared.order, memtables, id, readers.clone()) {
+            Ok((meta, contents, handle)) => tables.push(FlushedTable { family: *family, meta, contents, handle }),
+            Err(error) => {
+                let written: Vec<_> = tables.into_iter().map(|table| table.meta).collect();
+                commit_edits::delete_outputs(shared, &written);
+                return Err(error);
+            }
+        }
+    }
+    Ok(tables)
 }
 
 /// Writes the entries of `mems` to SSTable `id`. Drops entries that none of `readers` can see; if

@@ -1,6 +1,6 @@
-//! The arena of a skip list. It allocates nodes from large blocks; the blocks never move and are
-//! freed together. All of the engine's unsafe code is in this file, except one line in `skiplist`
-//! that follows a link.
+//! The arena of a memtable's skip list. It allocates the nodes of the list from large blocks. The
+//! blocks never move, and they are freed together. All of the engine's unsafe code is in this
+//! file, except one line in `skiplist` that follows a link.
 //!
 //! ```text
 //!                          NodeId, 8-aligned
@@ -15,9 +15,9 @@
 //!    cursor keeps the memtable alive.
 //! 2. *Stable*: a block is neither moved nor freed before the arena is dropped, and no two nodes
 //!    share a byte.
-//! 3. *Initialised*: [`Arena::node`] writes everything in a node except its links before it
-//!    returns the node's id. Nothing writes these bytes afterwards. Threads pass an id to each
-//!    other only through a [`Link`], stored with Release and loaded with Acquire.
+//! 3. *Initialised*: [`Arena::node`] writes everything in a node except its links before it returns
+//!    the node's id. Nothing writes these bytes afterwards. Threads pass an id to each other only
+//!    through a [`Link`], stored with Release and loaded with Acquire.
 #![allow(unsafe_code)]
 use crate::sync::{
     Mutex, Witness,
@@ -37,14 +37,15 @@ use terrace_format::key::TRAILER_BYTES;
 use terrace_storage::{Budget, Held, Pages, PooledPages};
 
 const ALIGN: usize = align_of::<Node>();
-/// The size of the first block. Each further block is twice as large, up to the maximum.
+/// The size of the first block, in bytes. Each further block is twice as large as the previous
+/// one, up to the maximum.
 const BLOCK_BYTES_MIN: usize = 16 << 10;
 const BLOCK_BYTES_MAX: usize = 1 << 20;
-/// Blocks of at least this size are mapped pages, which the page pool gives to the next memtable
-/// or returns to the kernel.
+/// Blocks of at least this size, in bytes, are mapped pages. When the arena is dropped, the page
+/// pool gives the pages to the next memtable or returns them to the kernel.
 const PAGES_BYTES_MIN: usize = 128 << 10;
 
-/// Returns `count` words of zeros. Large ones take no memory until they are written.
+/// Returns `count` zero words. Pages of a large result take no memory until they are written.
 pub fn zeroed_words(count: usize) -> Box<[std::sync::atomic::AtomicU64]> {
     let words = Box::<[std::sync::atomic::AtomicU64]>::new_zeroed_slice(count);
     // SAFETY: an `AtomicU64` has the bits of a `u64`, for which zeros are valid.
@@ -60,32 +61,32 @@ struct Node {
     initialised: Witness, // of the bytes that follow the header
 }
 
-/// The id of a node in one arena.
+/// The id of a node. It is valid in the arena that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeId(NonNull<Node>);
 
 // SAFETY: an id is an address. The bytes at that address are immutable or atomic (Initialised),
 // and the arena keeps them allocated (Owner).
 unsafe impl Send for NodeId {}
-// SAFETY: as for `Send`; an id has no interior mutability.
+// SAFETY: as for `Send`. In addition, an id has no interior mutability.
 unsafe impl Sync for NodeId {}
 
-/// A link from one node to another, or to none.
+/// A link of a skip list: from one node to another, or to no node.
 #[derive(Debug, Default)]
 pub struct Link(AtomicPtr<Node>);
 
 impl Link {
-    /// Returns the linked node, fully initialised.
+    /// Returns the linked node, if any. All bytes of this node are initialised.
     pub fn get(&self) -> Option<NodeId> {
         NonNull::new(self.0.load(Acquire)).map(NodeId)
     }
 
-    /// Links to `to`.
+    /// Sets the link to `to`.
     pub fn set(&self, to: Option<NodeId>) {
         self.0.store(address(to), Release);
     }
 
-    /// Links to `to` if the link is `from`. Returns whether it was.
+    /// Sets the link to `to` if it is `from`. Returns whether it was `from`.
     pub fn replace(&self, from: Option<NodeId>, to: NodeId) -> bool {
         self.0.compare_exchange(address(from), to.0.as_ptr(), Release, Relaxed).is_ok()
     }
@@ -95,12 +96,12 @@ fn address(id: Option<NodeId>) -> *mut Node {
     id.map_or(ptr::null_mut(), |id| id.0.as_ptr())
 }
 
-/// The memory of a block, returned to its source when dropped.
+/// The memory of one block. When it is dropped, the memory returns to its source.
 enum BlockMemory {
     Heap(NonNull<u8>, Layout),
     /// Pages that hold one large node and have exactly its size.
     Pages(Pages),
-    /// Pages of a shared block. The next memtable can reuse them.
+    /// Pages of a block that several nodes share. The next memtable can reuse them.
     PooledPages(PooledPages),
 }
 
@@ -136,7 +137,8 @@ impl BlockMemory {
 impl Drop for BlockMemory {
     fn drop(&mut self) {
         if let BlockMemory::Heap(start, layout) = self {
-            // SAFETY: made by `alloc` with this layout, and freed only here.
+            // SAFETY: the memory was allocated by `alloc` with this layout, and only this drop
+            // frees it.
             unsafe { alloc::dealloc(start.as_ptr(), *layout) };
         }
     }
@@ -161,19 +163,19 @@ pub struct Arena {
     held: Held,
 }
 
-// SAFETY: blocks are reached by shared reference only, and an atomic counter hands out disjoint
-// memory (Stable).
+// SAFETY: blocks are reached by shared reference only, and an atomic counter gives each caller a
+// different part of a block (Stable).
 unsafe impl Send for Arena {}
 // SAFETY: as above.
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// Makes an arena without memory. `held` counts the memory of its blocks.
+    /// Makes an arena without memory. `held` reports the memory of its blocks to the memory budget.
     pub fn new(held: Held) -> Arena {
         Arena { current: AtomicPtr::default(), blocks: Mutex::default(), held }
     }
 
-    /// Makes a node with `height` empty links. Its value is the concatenation of two pieces.
+    /// Makes a node with `height` empty links. Its value is the concatenation of `head` and `tail`.
     #[inline]
     pub fn node(&self, height: usize, user: &[u8], trailer: u64, [head, tail]: [&[u8]; 2]) -> NodeId {
         let higher = (height - 1) * size_of::<Link>();
@@ -187,9 +189,9 @@ impl Arena {
             value_bytes: size(head.len() + tail.len()),
             initialised: Witness::new(),
         };
-        // SAFETY: `bytes` bytes from `start` belong to this node alone (Stable), aligned for `Node`
-        // and `Link`, whose sizes are multiples of that alignment; the parts follow one another
-        // within them.
+        // SAFETY: the `bytes` bytes from `start` belong to this node alone (Stable). They are
+        // aligned for `Node` and `Link`, whose sizes are multiples of that alignment. The parts of
+        // the node follow one another within these bytes.
         unsafe {
             let node = start.add(higher).cast::<Node>();
             for height in 1..height {
@@ -212,8 +214,8 @@ impl Arena {
     /// # Safety
     /// The node has more links than `height`.
     pub unsafe fn link(&self, node: NodeId, height: usize) -> &Link {
-        // SAFETY: the node exists as long as the arena (Owner, Stable), and by contract this link
-        // is one of its own.
+        // SAFETY: the node exists as long as the arena (Owner, Stable). The caller guarantees that
+        // the node has a link at `height`.
         unsafe { node.0.cast::<Link>().sub(height).as_ref() }
     }
 
@@ -246,7 +248,7 @@ impl Arena {
 
     /// Returns the node's value.
     pub fn value(&self, node: NodeId) -> &[u8] {
-        // SAFETY: as for the key, which the value follows.
+        // SAFETY: as for the key. The value follows the key.
         unsafe {
             let Node { user_bytes, value_bytes, initialised, .. } = &*node.0.as_ptr();
             initialised.read();
@@ -255,19 +257,19 @@ impl Arena {
         }
     }
 
-    /// Allocates `bytes` bytes, a multiple of the alignment.
+    /// Allocates `bytes` bytes. `bytes` must be a multiple of the alignment.
     fn allocate(&self, bytes: usize) -> NonNull<u8> {
         let current = self.current.load(Acquire);
-        // SAFETY: null, or a block that exists as long as the arena; it was initialised before it
-        // was published.
+        // SAFETY: the pointer is null, or the address of a block that exists as long as the arena.
+        // The block was initialised before its address was stored in `current`.
         match unsafe { current.as_ref() }.and_then(|block| block.allocate(bytes)) {
             Some(start) => start,
             None => self.grow(current, bytes),
         }
     }
 
-    /// Allocates `bytes` bytes as [`allocate`](Arena::allocate) does, from another block than
-    /// `full`, which had no room for them.
+    /// Allocates `bytes` bytes, as [`allocate`](Arena::allocate) does, from a block other than
+    /// `full`. The block `full` had no room for them.
     #[cold]
     fn grow(&self, full: *mut Block, bytes: usize) -> NonNull<u8> {
         let mut blocks = self.blocks.lock();
@@ -276,7 +278,7 @@ impl Arena {
             return self.allocate(bytes); // another thread has added a block
         }
         let shared_size = (BLOCK_BYTES_MIN << blocks.len().min(16)).min(BLOCK_BYTES_MAX);
-        // A large node gets its own block; smaller nodes still use the current block.
+        // A large node gets its own block; smaller nodes continue to use the current block.
         let dedicated = bytes > shared_size / 4;
         let size = if dedicated { bytes } else { shared_size };
         let memory = BlockMemory::new(size, dedicated, self.held.budget());
@@ -297,7 +299,8 @@ impl Block {
         self.initialised.read();
         let fits = |at: usize| at.checked_add(bytes).filter(|end| *end <= self.bytes);
         let at = self.used.fetch_update(Relaxed, Relaxed, fits).ok()?;
-        // SAFETY: the range ends within the block; the counter hands out each byte once.
+        // SAFETY: the range ends within the block, and the counter gives each byte to one caller
+        // only.
         Some(unsafe { self.start.add(at) })
     }
 }
@@ -305,7 +308,8 @@ impl Block {
 impl Drop for Arena {
     fn drop(&mut self) {
         for block in self.blocks.get_mut().drain(..) {
-            // SAFETY: made by `Box::into_raw`; no reference is left. Nodes have nothing to drop.
+            // SAFETY: the block was made by `Box::into_raw`, and no reference to it is left. Nodes
+            // have nothing to drop.
             drop(unsafe { Box::from_raw(block.as_ptr()) });
         }
     }

@@ -1,15 +1,16 @@
-//! A Bloom filter of a memtable's keys. Lookups read it while writers add keys. Without the
-//! filter, a lookup of an absent key in a large memtable visits about a dozen nodes that are in no
-//! processor cache.
+//! A Bloom filter of a memtable's keys. Lookups read the filter while writers add keys. Without
+//! the filter, a lookup of an absent key in a large memtable visits about a dozen nodes that are
+//! in no processor cache.
 //!
-//! All bits of a key are in one word, so a check costs one load and an insert one atomic
-//! operation.
+//! All bits of a key are in one word of the filter, so a lookup needs one load and an insert one
+//! atomic operation.
 use super::arena::zeroed_words;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use terrace_storage::Held;
 
-/// Bits set per key. With the smallest key-value pairs, about eight keys share a word, and the
-/// filter passes fewer than one absent key in 25. With pairs of 100 B it passes one in 250.
+/// The number of bits that are set for each key. With the smallest key-value pairs, about eight
+/// keys share a word, and the filter passes fewer than one absent key in 25. With pairs of 100 B
+/// the filter passes one absent key in 250.
 const BITS: u32 = 4;
 
 /// A filter for keys in the bytewise order. In this order equal keys have equal bytes, so they
@@ -20,21 +21,23 @@ pub struct KeyFilter {
 }
 
 impl KeyFilter {
-    /// Makes an empty filter of `bytes`.
+    /// Makes an empty filter of `bytes` bytes. `held` reports them to the memory budget.
     pub fn new(bytes: u64, mut held: Held) -> KeyFilter {
         let words = bytes.div_ceil(8);
         held.set(words * 8);
         KeyFilter { words: zeroed_words(words as usize), _held: held }
     }
 
-    /// Adds a key. A reader that may see the write finds the key in the filter, because the write's
-    /// sequence number becomes visible by a later `Release` store.
+    /// Adds a key. If a reader may see the write of this key, the reader finds the key in the
+    /// filter. The reason: the write's sequence number becomes visible by a `Release` store after
+    /// this call.
     pub fn add(&self, user: &[u8]) {
         let (word, bits) = self.locate(user);
         word.fetch_or(bits, Relaxed);
     }
 
-    /// Returns whether `user` may have been added. If it returns false, `user` was not added.
+    /// Returns whether `user` may have been added. The result false is certain: `user` was not
+    /// added.
     pub fn may_hold(&self, user: &[u8]) -> bool {
         let (word, bits) = self.locate(user);
         word.load(Relaxed) & bits == bits
@@ -47,11 +50,11 @@ impl KeyFilter {
     }
 }
 
-/// A multiplicative hash, eight bytes at a time. Adversarial keys can make the filter useless;
-/// reads are then as slow as without it.
+/// A multiplicative hash of `user`, eight bytes at a time. An adversary can choose keys for which
+/// the filter is useless; reads are then as slow as without the filter.
 fn hash(user: &[u8]) -> u64 {
     let mix = |hash: u64, word: u64| {
-        // 2^64 by the golden ratio, made odd.
+        // The multiplier is 2^64 divided by the golden ratio, made odd.
         let product = (hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         product ^ (product >> 32)
     };

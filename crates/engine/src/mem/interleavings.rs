@@ -1,18 +1,20 @@
-//! Model checks of the skip list, run by `make loom`. The loom model checker runs a few threads in
-//! every interleaving, with every value that their loads may return.
+//! Model checks of the memtable's skip list, run by `make loom`. The loom model checker runs a few
+//! threads in every interleaving, with every value that their loads may return.
 //!
-//! A check fails if a thread reads a node that is not initialised, or whose writes are not ordered
-//! before the read; see `Witness`.
+//! A check fails if a thread reads a node that is not initialised, or if the node's writes are not
+//! ordered before the read; see `Witness`.
 use super::skiplist::SkipList;
 use loom::{model::Builder, sync::Arc, thread};
 use std::sync::LazyLock;
 use terrace_format::KeyOrder;
 use terrace_storage::{Budget, Holder, StorageConfig};
 
-/// Most preemptions of threads in one execution. Most concurrency bugs need one or two.
+/// The maximum number of preemptions of threads in one execution. Most concurrency bugs need one
+/// or two.
 const PREEMPTIONS_MAX: usize = 3;
 
-/// The memory budget of all lists. The model does not include its locks and counters.
+/// The memory budget of all lists in these checks. The model does not include its locks and
+/// counters.
 static BUDGET: LazyLock<std::sync::Arc<Budget>> = LazyLock::new(|| Budget::new(&StorageConfig::default()));
 
 fn model(scene: impl Fn() + Send + Sync + 'static) {
@@ -21,7 +23,7 @@ fn model(scene: impl Fn() + Send + Sync + 'static) {
     builder.check(scene);
 }
 
-/// Makes a list of keys, each with its number of links.
+/// Makes a list of `keys`. Each key comes with its number of links.
 fn list(keys: &[(u8, usize)]) -> Arc<SkipList> {
     let list = SkipList::new(KeyOrder::Bytewise, BUDGET.hold(Holder::Memtables));
     keys.iter().for_each(|(key, height)| add(&list, *key, *height));
@@ -32,13 +34,13 @@ fn add(list: &SkipList, key: u8, height: usize) {
     list.insert(&[key; 20], u64::from(key) << 8, [&[key], &[key; 2]], height);
 }
 
-/// Returns the keys from the first to the last; checks each node.
+/// Returns the keys of `list` from the first to the last, and checks each node.
 fn forward(list: &SkipList) -> Vec<u8> {
     let nodes = std::iter::successors(list.first(), |node| list.next(*node));
     nodes.map(|node| checked_key(list.key(node), list.value(node))).collect()
 }
 
-/// Returns the keys from the last to the first.
+/// Returns the keys of `list` from the last to the first, and checks each node.
 fn backward(list: &SkipList) -> Vec<u8> {
     let nodes = std::iter::successors(list.last(), |node| list.prev(*node));
     nodes.map(|node| checked_key(list.key(node), list.value(node))).collect()
@@ -54,7 +56,8 @@ fn reversed(mut keys: Vec<u8>) -> Vec<u8> {
     keys
 }
 
-/// A reader sees every earlier entry, in order, and only complete nodes.
+/// A reader that runs concurrently with a writer sees every earlier entry, in order, and only
+/// complete nodes.
 #[test]
 fn a_reader_concurrent_with_a_writer_misses_nothing() {
     model(|| {
@@ -72,7 +75,7 @@ fn a_reader_concurrent_with_a_writer_misses_nothing() {
     });
 }
 
-/// Two writers insert at the same position of the list: no node is lost on any level.
+/// Two writers insert at the same position of the list. No node may be lost on any level.
 #[test]
 fn writers_at_one_splice_lose_nothing() {
     model(|| {
@@ -89,7 +92,7 @@ fn writers_at_one_splice_lose_nothing() {
     });
 }
 
-/// Two writers append to an empty list at the same time.
+/// Two writers append to an empty list at the same time. No node may be lost.
 #[test]
 fn writers_at_the_end_lose_nothing() {
     model(|| {
@@ -102,11 +105,12 @@ fn writers_at_the_end_lose_nothing() {
     });
 }
 
-/// Two threads insert nodes that do not fit into the arena's first block. One of them adds a
-/// block, and the arena allocates each byte only once.
+/// Two threads insert nodes that do not fit into the arena's first block together. One of the
+/// threads adds a block, and the arena allocates each byte only once.
 #[test]
 fn a_growing_arena_hands_out_each_byte_once() {
-    // One node fits into the first block of 16 KiB, three into the second of 32 KiB.
+    // A node of this size fits once into the first block of 16 KiB, and three times into the second
+    // block of 32 KiB.
     const BYTES: usize = 8100;
     let budget = Budget::new(&StorageConfig::default());
     model(move || {

@@ -1,23 +1,24 @@
-//! Counts a memtable's memory as LevelDB's arena does. `write_buffer_size` therefore has LevelDB's
-//! meaning, and the same writes seal memtables at the same places as in LevelDB. Source of the
-//! rules: LevelDB's `util/arena.cc`.
+//! Counts a memtable's memory in the same way as LevelDB's arena. `write_buffer_size` therefore
+//! has the same meaning as in LevelDB, and the same writes fill a memtable after the same entry as
+//! in LevelDB. Source of the rules: LevelDB's `util/arena.cc`.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const BLOCK_BYTES: u64 = 4096;
-/// A request for more than a quarter of a block gets its own block.
+/// In LevelDB's arena, a request for more than this many bytes (a quarter of a block) gets its own
+/// block.
 const OWN_BLOCK_ABOVE: u64 = BLOCK_BYTES / 4;
 const POINTER_BYTES: u64 = 8;
 
-/// Bits of a meter's state that hold the number of bytes left in the block.
+/// The number of bits of a meter's state that hold the bytes left in the last block.
 const LEFT_BITS: u32 = 13;
 
-/// Counts the memory that an arena with blocks of 4 KiB would use. Thread-safe.
+/// Counts the memory that LevelDB's arena, with blocks of 4 KiB, would use. Thread-safe.
 #[derive(Debug, Default)]
 pub struct ArenaMeter(AtomicU64); // bytes used, then bytes left in the last block
 
 impl ArenaMeter {
-    /// Counts one entry: its encoded size, and a skip-list node with `height` links.
+    /// Adds one entry. It takes its encoded size, and a skip-list node with `height` links.
     pub fn entry(&self, key_bytes: usize, value_bytes: usize, height: usize) {
         let encoded = varint_bytes(key_bytes) + key_bytes as u64 + varint_bytes(value_bytes) + value_bytes as u64;
         let after = |state: u64| {
@@ -28,7 +29,7 @@ impl ArenaMeter {
         self.0.fetch_update(Relaxed, Relaxed, after).expect("every state has a successor");
     }
 
-    /// Counts `bytes` bytes that LevelDB's arena would not contain.
+    /// Adds `bytes` bytes of data that LevelDB's arena does not have.
     pub fn add_bytes(&self, bytes: u64) {
         self.0.fetch_add(bytes << LEFT_BITS, Relaxed);
     }

@@ -1,4 +1,4 @@
-//! A memtable: the newest writes, sorted, in memory. Its WAL makes these writes durable.
+//! The memtable: a sorted map in memory of the newest writes. Its WAL makes these writes durable.
 //!
 //! ```text
 //! insert ─▶ Bloom filter ─▶ skip list (arena)      entries
@@ -28,17 +28,18 @@ use std::{
     },
 };
 use terrace_format::{
-    KeyOrder, Kind, LogId, RangeTombstones, SeqNo, TableId,
+    FamilyId, KeyOrder, Kind, LogId, RangeTombstones, SeqNo, TableId,
     batch::{Batch, Op},
     key,
 };
 use terrace_storage::{Budget, Held, Holder};
 
-/// Sorted entries in memory, read and written concurrently. Entries never change and are never
-/// removed.
+/// A sorted map of entries in memory. Readers and writers use it concurrently. Entries never
+/// change and are never removed.
 pub struct MemTable {
     list: SkipList,
-    /// Bloom filter of the keys in the list, if enabled.
+    /// The Bloom filter of the keys in the list; `None` if the option is off or the key order is
+    /// not bytewise.
     filter: Option<KeyFilter>,
     /// Range tombstones. While a thread holds this lock, it takes no other lock and does no I/O.
     ranges: RwLock<RangeTombstones>,
@@ -47,18 +48,18 @@ pub struct MemTable {
     ranges_held: Held,
     meter: ArenaMeter,
     last: AtomicU64,
-    /// The WAL that contains these entries.
+    /// The WAL that contains the entries of this memtable.
     pub log: LogId,
-    /// The number of the SSTable to which this memtable is flushed. It is assigned when the
+    /// The number of the SSTable to which this memtable is flushed. The number is assigned when the
     /// memtable is sealed. Level 0 is ordered by table number, so it is ordered by age, whatever
     /// the order in which flushes and compactions end.
     table: OnceLock<TableId>,
 }
 
 impl MemTable {
-    /// Makes an empty memtable. WAL `log` contains its entries, and `budget` counts its memory. Its
+    /// Makes an empty memtable, whose entries are in WAL `log`. `budget` counts its memory. The
     /// Bloom filter has `filter_bytes` bytes. The memtable has no filter if `filter_bytes` is 0 or
-    /// if keys are not compared bytewise.
+    /// if the order of keys is not bytewise.
     pub fn new(order: KeyOrder, log: LogId, filter_bytes: u64, budget: &Arc<Budget>) -> MemTable {
         let filtered = filter_bytes > 0 && order.is_bytewise();
         MemTable {
@@ -74,13 +75,13 @@ impl MemTable {
         }
     }
 
-    /// Seals the memtable: no more entries are inserted, and a flush will write it as SSTable
+    /// Seals the memtable: no more entries are inserted. A flush job will write it as SSTable
     /// `table`.
     pub fn seal(&self, table: TableId) {
         self.table.set(table).expect("a memtable is sealed once");
     }
 
-    /// Returns the table number of a sealed memtable.
+    /// Returns the number of the SSTable to which this sealed memtable is flushed.
     pub fn sealed_as(&self) -> TableId {
         *self.table.get().expect("only sealed memtables are flushed")
     }
@@ -92,59 +93,77 @@ impl MemTable {
     }
 
     /// Inserts a batch as [`insert`](MemTable::insert) does, with the bytes `head` before each
-    /// value.
+    /// value. Operations on other column families than the default one are skipped.
     pub fn insert_with_prefix(&self, head: &[u8], batch: &Batch) {
         let (first, mut seq) = (batch.sequence(), batch.sequence());
         for op in batch.ops() {
-            let (user, kind, value) = match op {
-                Op::Put(user, value) => (user, Kind::Put, [head, value]),
-                Op::Delete(user) => (user, Kind::Delete, [&[][..]; 2]),
-                Op::DeleteRange(from, to) => {
-                    self.delete_range(from, to, seq, first);
-                    seq = seq.plus(1);
-                    continue;
-                }
-            };
-            if let Some(filter) = &self.filter {
-                filter.add(user); // before the write becomes visible
-            }
-            let links = height(seq.0);
-            self.list.insert(user, key::trailer_of(seq, kind), value, links);
-            self.meter.entry(user.len() + key::TRAILER_BYTES, value[0].len() + value[1].len(), links);
+            self.apply(op, head, seq, first);
             seq = seq.plus(1);
         }
         self.last.fetch_max(seq.0 - 1, Relaxed);
+    }
+
+    /// Inserts those operations of a batch that belong to column family `family`.
+    pub fn insert_family(&self, family: FamilyId, head: &[u8], batch: &Batch) {
+        let (first, mut seq) = (batch.sequence(), batch.sequence());
+        for op in batch.ops() {
+            if let (of, op) = op.split()
+                && of == family
+            {
+                self.apply(op, head, seq, first);
+            }
+            seq = seq.plus(1);
+        }
+        self.last.fetch_max(seq.0 - 1, Relaxed);
+    }
+
+    /// Inserts one operation with sequence number `seq`. The first operation of its batch has
+    /// `first`.
+    #[inline]
+    fn apply(&self, op: Op<'_>, head: &[u8], seq: SeqNo, first: SeqNo) {
+        let (user, kind, value) = match op {
+            Op::Put(user, value) => (user, Kind::Put, [head, value]),
+            Op::Delete(user) => (user, Kind::Delete, [&[][..]; 2]),
+            Op::DeleteRange(from, to) => return self.delete_range(from, to, seq, first),
+            Op::FamilyPut(..) | Op::FamilyDelete(..) | Op::FamilyDeleteRange(..) => return,
+        };
+        if let Some(filter) = &self.filter {
+            filter.add(user); // before the write becomes visible
+        }
+        let links = height(seq.0);
+        self.list.insert(user, key::trailer_of(seq, kind), value, links);
+        self.meter.entry(user.len() + key::TRAILER_BYTES, value[0].len() + value[1].len(), links);
     }
 
     fn delete_range(&self, from: &[u8], to: &[u8], seq: SeqNo, first: SeqNo) {
         let grown = self.ranges.write().insert_within(self.list.order(), from, to, seq, first) as u64;
         self.has_ranges.store(true, Release); // before the write becomes visible
         self.ranges_held.add(grown);
-        // Overlapping range tombstones are split into fragments. The memory of each fragment is
-        // charged, so that a memtable with many fragments is full sooner. The charge is at least
-        // the size of the range tombstone in the WAL.
+        // Range tombstones that overlap are split into fragments. The memory of each fragment is
+        // charged, so that a memtable with many fragments becomes full sooner. The charge is at
+        // least the size of the range tombstone in the WAL.
         self.meter.add_bytes(grown.max((from.len() + to.len() + key::TRAILER_BYTES) as u64));
     }
 
-    /// Returns whether there are range tombstones.
+    /// Returns whether the memtable has range tombstones.
     pub fn has_range_tombstones(&self) -> bool {
         self.has_ranges.load(Acquire)
     }
 
-    /// Returns the range tombstones. While the returned guard exists, no range tombstone can be
-    /// inserted.
+    /// Returns the range tombstones, under a read lock. No thread can insert a range tombstone
+    /// while the returned guard exists.
     pub fn range_tombstones(&self) -> impl Deref<Target = RangeTombstones> + '_ {
         self.ranges.read()
     }
 
-    /// Returns the newest range tombstone that shadows `user` for a reader at `at`; zero if there
-    /// is none.
+    /// Returns the sequence number of the newest range tombstone that shadows `user` for a reader
+    /// at the sequence number `at`; zero if there is none.
     pub fn newest_range_tombstone(&self, user: &[u8], at: SeqNo) -> SeqNo {
         if self.has_range_tombstones() { self.ranges.read().newest(self.list.order(), user, at) } else { SeqNo::ZERO }
     }
 
-    /// Returns the memory in use. Entries count as LevelDB's arena would count them; range
-    /// tombstones count with their real size.
+    /// Returns the bytes in use. For entries, this is the memory that LevelDB's arena would use;
+    /// for range tombstones, it is their real size.
     pub fn charged_bytes(&self) -> u64 {
         self.meter.bytes()
     }
@@ -154,24 +173,24 @@ impl MemTable {
         self.list.first().is_none() && !self.has_range_tombstones()
     }
 
-    /// Returns the number of entries. It walks over the whole list.
+    /// Returns the number of entries. The function walks over the whole list.
     pub fn len(&self) -> u64 {
         std::iter::successors(self.list.first(), |id| self.list.next(*id)).count() as u64
     }
 
-    /// Returns the newest inserted sequence number; zero while empty.
+    /// Returns the newest inserted sequence number; zero while the memtable is empty.
     pub fn last_sequence(&self) -> SeqNo {
         SeqNo(self.last.load(Relaxed))
     }
 
-    /// Returns whether the memtable may have entries of this user key, by its Bloom filter. Returns
-    /// true if there is no filter.
+    /// Returns whether the memtable may have entries of the key `user`, according to its Bloom
+    /// filter. Returns true if there is no filter.
     pub fn may_have(&self, user: &[u8]) -> bool {
         self.filter.as_ref().is_none_or(|filter| filter.may_hold(user))
     }
 
-    /// Returns the newest entry of `lookup`'s user key with a sequence number at or below
-    /// `lookup`'s.
+    /// Returns the newest entry of the user key of `lookup` at or below the sequence number of
+    /// `lookup`.
     pub fn get(&self, lookup: &[u8]) -> Option<(SeqNo, Kind, NodeId)> {
         if !self.may_have(key::user_key(lookup)) {
             return None;
@@ -201,7 +220,7 @@ impl MemTable {
     }
 }
 
-/// A cursor over a memtable. It also sees entries that are inserted while it is in use.
+/// A cursor over a memtable. The cursor also sees entries that are inserted while it is in use.
 pub struct MemCursor {
     mem: Arc<MemTable>,
     at: Option<NodeId>,
@@ -234,24 +253,24 @@ impl MemCursor {
         self.at = self.mem.list.last();
     }
 
-    /// Moves the cursor to the next entry. If there is none, it is at no entry afterwards. The
-    /// cursor must be at an entry.
+    /// Moves the cursor to the next entry. If there is none, the cursor is at no entry afterwards.
+    /// The cursor must be at an entry.
     pub fn next(&mut self) {
         self.at = self.at.and_then(|node| self.mem.list.next(node));
     }
 
-    /// Moves the cursor to the previous entry. If there is none, it is at no entry afterwards. The
-    /// cursor must be at an entry.
+    /// Moves the cursor to the previous entry. If there is none, the cursor is at no entry
+    /// afterwards. The cursor must be at an entry.
     pub fn prev(&mut self) {
         self.at = self.at.and_then(|node| self.mem.list.prev(node));
     }
 
-    /// Returns the internal key. The cursor must be at an entry.
+    /// Returns the internal key of the current entry. The cursor must be at an entry.
     pub fn key(&self) -> &[u8] {
         self.mem.list.key(self.at.expect("the cursor is at an entry"))
     }
 
-    /// Returns the value. The cursor must be at an entry.
+    /// Returns the value of the current entry. The cursor must be at an entry.
     pub fn value(&self) -> &[u8] {
         self.mem.list.value(self.at.expect("the cursor is at an entry"))
     }
@@ -266,7 +285,9 @@ mod tests {
         mem.get(&key::lookup(user, SeqNo(at))).map(|(seq, kind, _)| (seq, kind))
     }
 
-    /// Each inserted range splits the last fragment, so the last fragment has all sequence numbers.
+    /// All inserted ranges have the same end, so each one splits the last fragment. The last
+    /// fragment therefore has the sequence numbers of all ranges, and memory grows with the square
+    /// of their number.
     #[test]
     fn range_tombstones_are_charged_for_their_fragments() {
         let budget = Budget::new(&StorageConfig::default());
@@ -283,8 +304,8 @@ mod tests {
         assert!(charged.iter().all(|charged| charged.abs_diff(bytes) < bytes / 50), "{charged:?} for {bytes}");
     }
 
-    /// Readers see either all range tombstones of a batch or none. One sequence number per fragment
-    /// is therefore enough for the whole batch.
+    /// A reader sees either all range tombstones of a batch or none. It is therefore enough to
+    /// store one sequence number per fragment for the whole batch.
     #[test]
     fn range_tombstones_of_one_batch_share_a_sequence_for_all_readers() {
         let mem = MemTable::new(KeyOrder::default(), LogId(1), 0, &Budget::new(&StorageConfig::default()));
@@ -300,14 +321,14 @@ mod tests {
         batch.set_sequence(SeqNo(100));
         mem.insert(&batch);
         assert!(mem.range_tombstones().fragments().iter().all(|fragment| fragment.sequences.len() <= 2));
-        // The last key is covered by the tombstone inserted just before it. Each earlier key is
-        // covered by the tombstone inserted before the next key.
+        // The last key is shadowed by the range tombstone that precedes its put in the batch. Each
+        // earlier key is shadowed by the range tombstone that precedes the put of the next key.
         let newest = |n: u64, at: u64| mem.newest_range_tombstone(format!("key{n:04}").as_bytes(), SeqNo(at));
         assert_eq!([newest(999, 3000), newest(0, 3000), newest(5, 3000)], [SeqNo(2098), SeqNo(100), SeqNo(110)]);
         assert_eq!([newest(999, 99), newest(0, 8)], [SeqNo(7); 2], "an older snapshot sees only the older tombstone");
     }
 
-    /// A lookup returns the same result in a memtable with a filter and in one without.
+    /// A lookup must return the same result in a memtable with a filter and in one without.
     #[test]
     fn a_filter_changes_no_lookup() {
         let budget = Budget::new(&StorageConfig::default());

@@ -1,20 +1,21 @@
-//! A lock-free skip list for concurrent readers and writers. Nodes are in an [`Arena`]; they
-//! never move, change or get removed.
+//! A lock-free skip list for concurrent readers and writers: the sorted map of a memtable. The
+//! nodes are in an [`Arena`]. They are never moved, changed or removed.
 //!
 //! ```text
 //! level 1:  head ──────────▶ b ──────────▶ nil
 //! level 0:  head ──▶ a ────▶ b ──▶ c ────▶ nil      links: to the next node of the level
 //!           head ◀── a ◀──── b ◀── c                back links: to some earlier node
 //! ```
-//! Order of publication of a node:
-//! 1. The node's own links are set.
-//! 2. Compare-and-swap links the node after its predecessor on each level, from the bottom level
-//!    up.
-//! 3. The back link of its successor is set.
+//! A node is published in this order:
+//! 1. The insert sets the node's own links.
+//! 2. On each level, from the bottom level up, a compare-and-swap links the node after its
+//!    predecessor.
+//! 3. The insert sets the back link of the node's successor.
 //!
-//! A reader that follows a link sees an initialised node. A back link names *some* node before its
-//! own: the predecessor or, during concurrent inserts, a node a little further back. To move
-//! backward, a reader follows the back link and then moves forward to the predecessor.
+//! A reader that follows a link sees an initialised node. A back link leads to *some* node before
+//! its own node: to the predecessor or, during concurrent inserts, to a node a little before the
+//! predecessor. To move backward, a reader follows the back link and then moves forward to the
+//! predecessor.
 use super::arena::{Arena, Link, NodeId};
 use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::cmp::Ordering;
@@ -22,26 +23,26 @@ use terrace_format::{KeyOrder, key::TRAILER_BYTES};
 use terrace_storage::Held;
 
 const HEIGHT_MAX: usize = 12;
-/// Bits of a random number that are used for each link above the first. With two bits, one node in
-/// four has a second link.
+/// The number of random bits that decide about each link above the first. With two bits, one node
+/// in four has a second link.
 const BITS_PER_LINK: u32 = 2;
 
 /// Returns the number of links of the node with sequence number `seq`, from 1 to 12. Each further
-/// link is four times rarer. The result depends only on the sequence number. Therefore writers
-/// share no random generator, and the height is known before the insert.
+/// link is four times rarer. The result depends only on the sequence number, so writers share no
+/// random generator, and the height is known before the insert.
 pub fn height(seq: u64) -> usize {
-    // The steps of splitmix64, without its counter.
+    // These are the steps of the random generator splitmix64, without its counter.
     let mixed = (seq ^ (seq >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     let bounded = (mixed >> 31) | 1 << (BITS_PER_LINK as usize * (HEIGHT_MAX - 1));
     1 + (bounded.trailing_zeros() / BITS_PER_LINK) as usize
 }
 
-/// An internal key in parts.
+/// The internal key that an insert or a lookup searches, in parts.
 struct Target<'a> {
     user: &'a [u8],
     trailer: u64,
-    /// The first 16 bytes of the user key as a number of the same order; `None` for shorter keys.
+    /// The first 16 bytes of the user key, as a big-endian number; `None` for shorter keys.
     head: Option<u128>,
 }
 
@@ -61,27 +62,27 @@ fn head(user: &[u8]) -> Option<u128> {
 }
 
 /// The position of a key in the list: for each level, the last node before the key and the node
-/// after it.
+/// after that one.
 struct Splice {
     before: [NodeId; HEIGHT_MAX],
     after: [Option<NodeId>; HEIGHT_MAX],
 }
 
-/// The skip list. Its keys are internal keys, and each key is inserted once.
+/// A skip list whose keys are internal keys. Each key is inserted once.
 pub struct SkipList {
     arena: Arena,
     order: KeyOrder,
     bytewise: bool, // whether `order` is bytewise
     head: NodeId,
-    /// Number of levels in use.
+    /// The number of levels in use.
     height: AtomicUsize,
-    /// For each level the last node, or a node a little before it. Ascending keys are appended
-    /// here.
+    /// For each level, the last node or a node a little before it. An insert of a key above all
+    /// others starts here.
     tails: [Link; HEIGHT_MAX],
 }
 
 impl SkipList {
-    /// Makes an empty list. `held` counts its memory.
+    /// Makes an empty list. `held` reports its memory to the memory budget.
     pub fn new(order: KeyOrder, held: Held) -> SkipList {
         let arena = Arena::new(held);
         let head = arena.node(HEIGHT_MAX, &[], 0, [&[]; 2]);
@@ -102,13 +103,13 @@ impl SkipList {
         &self.order
     }
 
-    /// Inserts an entry with `height` links. If the list already has the key, its entry stays
-    /// unchanged.
+    /// Inserts an entry whose node has `height` links. If the list already has the key, the list
+    /// does not change.
     #[inline]
     pub fn insert(&self, user: &[u8], trailer: u64, value: [&[u8]; 2], height: usize) {
         let target = Target::new(user, trailer);
         if self.height.load(Relaxed) < height {
-            // A reader that sees the new height early finds empty links at the head.
+            // A reader that sees the new height too early finds empty links at the head.
             self.height.fetch_max(height, Relaxed);
         }
         let mut splice = Splice { before: [self.head; HEIGHT_MAX], after: [None; HEIGHT_MAX] };
@@ -130,8 +131,8 @@ impl SkipList {
         }
     }
 
-    /// Links `node` at `level` after `before`. If concurrent inserts have added nodes in between,
-    /// it links `node` a little further on. Returns its successor.
+    /// Links `node` into `level` after the node `before`. If concurrent inserts have added nodes in
+    /// between, links `node` after those that precede its key. Returns the successor of `node`.
     #[inline]
     fn link_in(
         &self,
@@ -181,8 +182,8 @@ impl SkipList {
         self.last_before(self.arena.back(id).get()?, Some(id))
     }
 
-    /// Returns the last node before `end`, found by a walk forward from `at`. Returns `None` if
-    /// this node is the head.
+    /// Returns the last node before `end`, which the function finds by a walk forward from `at`.
+    /// Returns `None` if this node is the head.
     fn last_before(&self, mut at: NodeId, end: Option<NodeId>) -> Option<NodeId> {
         while let Some(next) = self.next(at).filter(|next| Some(*next) != end) {
             at = next;
@@ -200,8 +201,8 @@ impl SkipList {
         self.arena.value(id)
     }
 
-    /// Returns whether `target` is after all nodes on the lowest `levels` levels, and if so sets
-    /// `splice`. Ascending keys then need no search.
+    /// Returns whether `target` is after all nodes of the lowest `levels` levels, and if so sets
+    /// `splice`. Inserts of ascending keys then need no search.
     #[inline]
     fn is_at_end(&self, target: &Target<'_>, levels: usize, splice: &mut Splice) -> bool {
         (0..levels).all(|level| {
@@ -215,8 +216,8 @@ impl SkipList {
     /// level down, with the last node before `target` and with its successor.
     fn find(&self, target: &Target<'_>, mut record: impl FnMut(usize, NodeId, Option<NodeId>)) -> Option<NodeId> {
         let mut at = self.head;
-        // This node is known not to be before the target, so it is not compared again one level
-        // down.
+        // A node that is known to be at or after the target. It is not compared again on the next
+        // lower level.
         let mut after = None;
         for level in (0..self.height.load(Relaxed)).rev() {
             loop {
@@ -234,8 +235,8 @@ impl SkipList {
         after
     }
 
-    /// Returns whether the node's key is before `target`. Most bytewise keys differ in their first
-    /// 16 bytes. For them the comparison costs two loads and no call.
+    /// Returns whether the node's key is before `target`. If the keys are bytewise and differ in
+    /// their first 16 bytes, as most do, the comparison costs two loads and no call.
     #[inline]
     fn is_before(&self, node: NodeId, target: &Target<'_>) -> bool {
         if self.bytewise
@@ -255,9 +256,9 @@ impl SkipList {
     }
 
     /// Returns the node's link at `level`. The function is private, because its callers must
-    /// guarantee that the node has this link. They pass a level on which the node was found, a
-    /// lower level, or a level below the height with which the node was made. The head has all
-    /// levels. The tail of a level was linked there, so it has that level.
+    /// guarantee that the node has this link. They pass a level on which they found the node, a
+    /// lower level, or a level below the height with which the node was made. The head has links on
+    /// all levels. The tail of a level was linked on that level, so it has a link there.
     #[allow(unsafe_code)]
     fn link(&self, node: NodeId, level: usize) -> &Link {
         // SAFETY: the node has more than `level` links, as the doc comment above explains.
@@ -350,8 +351,8 @@ mod tests {
         }
     }
 
-    /// Writers that insert at the same positions lose no node. Readers see initialised nodes in key
-    /// order, in both directions.
+    /// Writers that insert at the same positions must lose no node. Readers must see initialised
+    /// nodes in key order, in both directions.
     #[test]
     fn readers_see_sorted_nodes_while_writers_add() {
         const EACH: u64 = if cfg!(miri) { 100 } else { 10_000 };

@@ -1,15 +1,17 @@
 //! Options that choose between named behaviours of the engine.
 
-/// The way in which garbage in the value log is collected.
+/// The method of garbage collection (GC) in the value log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GcMode {
-    /// GC relocates no values: a segment is deleted when all of it is garbage.
+    /// GC moves no values. A segment (a file of the value log) is deleted when all of it is
+    /// garbage.
     Off,
-    /// Compactions relocate live values out of the segments in which this saves most.
+    /// Compactions relocate live values out of the segments in which this frees most space for its
+    /// cost.
     #[default]
     Segments,
     /// WiscKey's garbage collection: GC re-appends the live values of the oldest segments, as if a
-    /// user wrote them. It takes the oldest segments even if little of them is garbage.
+    /// user wrote them. It takes the oldest segments, even those with little garbage.
     Tail,
 }
 
@@ -17,7 +19,7 @@ impl GcMode {
     /// Every GC mode.
     pub const ALL: [GcMode; 3] = [GcMode::Segments, GcMode::Tail, GcMode::Off];
 
-    /// Returns the name in the text form of options.
+    /// Returns the name of the mode in the text form of options.
     pub fn name(self) -> &'static str {
         match self {
             GcMode::Off => "off",
@@ -27,10 +29,11 @@ impl GcMode {
     }
 }
 
-/// The way in which recovery handles a WAL that is damaged below its durable watermark.
+/// What recovery does with a WAL that is damaged below its durable watermark, that is, in writes
+/// that were synced.
 ///
-/// A torn tail is not such damage: a power cut explains it, and it ends the history under either
-/// choice.
+/// A torn tail is not such damage. A power cut explains a torn tail, and both choices end the
+/// history before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recovery {
     /// Fails the open with [`Error::Corrupt`](crate::Error::Corrupt), which contains the file, the
@@ -38,7 +41,7 @@ pub enum Recovery {
     #[default]
     Refuse,
     /// Recovers every durable write that can be read, before and after the damage, and reports the
-    /// loss. If a tombstone is lost, the older value of its key becomes visible again.
+    /// loss. If a tombstone is lost, an older value of its key becomes visible again.
     Salvage,
 }
 
@@ -46,7 +49,7 @@ impl Recovery {
     /// Every way of handling a damaged WAL.
     pub const ALL: [Recovery; 2] = [Recovery::Refuse, Recovery::Salvage];
 
-    /// Returns the name in the text form of options.
+    /// Returns the name of the choice in the text form of options.
     pub fn name(self) -> &'static str {
         match self {
             Recovery::Refuse => "refuse",
@@ -58,11 +61,11 @@ impl Recovery {
 /// The order in which the SSTables of a level are compacted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CompactionPri {
-    /// The next SSTable in key order after the SSTable that was compacted last, as in LevelDB.
+    /// Compacts the SSTable that follows the last compacted one in key order, as in LevelDB.
     #[default]
     RoundRobin,
-    /// The SSTable with the lowest ratio of the bytes that it overlaps in the next level to its
-    /// own bytes.
+    /// Compacts the SSTable with the lowest ratio of the bytes that it overlaps in the next level
+    /// to its own bytes.
     MinOverlappingRatio,
 }
 
@@ -70,7 +73,7 @@ impl CompactionPri {
     /// Every compaction order.
     pub const ALL: [CompactionPri; 2] = [CompactionPri::RoundRobin, CompactionPri::MinOverlappingRatio];
 
-    /// Returns the name in the text form of options.
+    /// Returns the name of the order in the text form of options.
     pub fn name(self) -> &'static str {
         match self {
             CompactionPri::RoundRobin => "round_robin",
@@ -82,11 +85,12 @@ impl CompactionPri {
 /// The compaction policy, which determines the shape of the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CompactionStyle {
-    /// One sorted run in each level below level 0. Each level is ten times larger than the level
-    /// above.
+    /// Leveled compaction: one sorted run in each level below level 0. Each level may be ten times
+    /// larger than the level above.
     #[default]
     Leveled,
-    /// Sorted runs of any number and size; neighbouring runs of similar size are merged whole.
+    /// Universal compaction: sorted runs of any number and size; neighbouring runs of similar size
+    /// are merged whole.
     Universal,
 }
 
@@ -94,7 +98,7 @@ impl CompactionStyle {
     /// Every compaction policy.
     pub const ALL: [CompactionStyle; 2] = [CompactionStyle::Leveled, CompactionStyle::Universal];
 
-    /// Returns the name in the text form of options.
+    /// Returns the name of the policy in the text form of options.
     pub fn name(self) -> &'static str {
         match self {
             CompactionStyle::Leveled => "leveled",

@@ -1,26 +1,26 @@
-//! The macro that makes three things from the declarations in `table.rs`: the struct of all
-//! options, their defaults, and their text form.
+//! The macro that makes three things from the declarations of options in `table.rs`: the struct of
+//! all options, their defaults, and their text form.
 use super::{Options, value::OptionValue};
 use std::{fmt::Display, ops::RangeInclusive};
 
-/// One declared option. The text form, the help, the validation and the page are made from this
-/// data.
+/// The data of one declared option. The text form, the help, the validation and the options page
+/// are made from it.
 pub(super) struct Spec {
     pub name: &'static str,
     pub aliases: &'static [&'static str],
     pub group: &'static str,
     pub unit: &'static str,
-    /// The rustdoc of the option, line by line.
+    /// The lines of the option's doc comment.
     pub doc: &'static str,
-    /// The smallest and the largest value; empty for a type that has no bounds.
+    /// The smallest and the largest allowed value; empty for a type without bounds.
     pub bounds: &'static [(i128, i128)],
     pub get: fn(&Options) -> String,
     pub set: fn(&mut Options, &str) -> Result<(), String>,
-    /// Returns the problem with the current value, if there is one.
+    /// Returns a description of the problem with the option's value, if there is one.
     pub check: fn(&Options) -> Option<String>,
 }
 
-/// Returns a description of the problem if `value` is outside of `bounds`.
+/// Returns a description of the problem if `value` is not within `bounds`.
 pub(super) fn out_of_bounds<T: PartialOrd + Display>(
     name: &str,
     value: T,
@@ -67,8 +67,8 @@ macro_rules! declare_options {
         }
 
         impl $struct {
-            /// Returns LevelDB's design and numbers: a store that LevelDB opens after a clean
-            /// close.
+            /// Returns the options that reproduce LevelDB's design and numbers. LevelDB can open
+            /// the store after a clean close.
             ///
             /// ```
             /// # use terrace::Options;

@@ -1,5 +1,5 @@
-//! The page `docs/options.md`, which is generated from the declarations. Command to generate it
-//! again:
+//! Generates the page `docs/options.md` from the declarations of the options. A test compares the
+//! file with the generated text. Command to update the file:
 //!
 //! ```sh
 //! UPDATE_OPTIONS_PAGE=1 cargo test -p terrace --lib options::page
@@ -71,7 +71,7 @@ fn bytes(text: &str) -> String {
     unit.map_or_else(|| number.to_string(), |(shift, name)| format!("{} {name}", number >> shift))
 }
 
-/// Replaces rustdoc's links to items, `` [`Db::get`](crate::Db::get) ``, by their texts.
+/// Replaces each rustdoc link to an item, such as `` [`Db::get`](crate::Db::get) ``, by its text.
 fn without_links(doc: &str) -> String {
     let (mut plain, mut rest) = (String::new(), doc);
     while let Some((before, link)) = rest.split_once("](crate::") {

@@ -33,9 +33,9 @@ pub(crate) fn unknown<'a>(noun: &str, typed: &str, names: impl Iterator<Item = &
     })
 }
 
-/// Returns the name that is most similar to `typed`: a name that contains `typed`, or else the
-/// name with the smallest edit distance. Each letter of a common beginning reduces the distance by
-/// half an edit.
+/// Returns the name that is most similar to `typed`. This is a name that contains `typed`, or else
+/// the name with the smallest edit distance. Each letter of a common beginning reduces the
+/// distance by half an edit.
 fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> &'a str {
     let plain = |name: &str| name.to_lowercase().replace('-', "_");
     let typed = plain(typed);
@@ -120,7 +120,7 @@ impl Options {
     }
 
     /// Applies the setting in `line`. `seen` has the names of the options that earlier lines have
-    /// set.
+    /// set; the new name is added.
     fn apply_line(&mut self, line: &str, seen: &mut Vec<&'static str>) -> Result<()> {
         let invalid = |problem: String| Err(Error::Invalid(problem));
         let Some((name, value)) = line.split_once('=') else {

@@ -3,8 +3,8 @@ use super::{CompactionPri, CompactionStyle, GcMode, Recovery};
 use terrace_format::{TableForm, Values, compress::Codec};
 use terrace_storage::{DurabilityMode, FilterForm, WalWriteMode};
 
-/// The text of a `None`. In a new store the preset then decides, in an existing store the format
-/// file.
+/// The text of the value `None`. In a new store the preset then decides, and in an existing store
+/// the format file.
 const PRESET: &str = "preset";
 
 /// A type of option values.
@@ -49,7 +49,7 @@ impl OptionValue for i64 {
     }
 }
 
-/// A type with a fixed set of named values.
+/// A type of option values with a fixed set of named values.
 trait Choice: Copy + PartialEq + 'static {
     /// Returns each value with its name.
     fn choices() -> Vec<(&'static str, Self)>;

@@ -1,7 +1,7 @@
 //! A point lookup searches the memtables, newest first. It then searches the levels, and in each
 //! level the newest run first. The first entry found is the newest one. A range tombstone over the
 //! key shadows all older entries, so nothing that would be searched later can be the result.
-use super::{pinned::PinnedValue, view::View};
+use super::{pinned::PinnedValue, view::TreeView};
 use crate::{
     Result,
     mem::{MemTable, NodeId},
@@ -11,9 +11,9 @@ use std::sync::Arc;
 use terrace_format::{KeyOrder, Kind, SeqNo, TableId, key};
 use terrace_storage::placement::{Bytes, Storage, Table, TableReadOptions};
 
-/// A value, and the memory that holds it.
+/// The value that a point lookup found.
 pub enum Value<'a> {
-    /// A value in a memtable.
+    /// A value in a memtable: the memtable and the value's node in it.
     Memory(&'a Arc<MemTable>, NodeId),
     /// A value that was read from an SSTable or from the value log.
     StoredValue(Bytes),
@@ -50,7 +50,8 @@ pub struct PointLookup<'a> {
     pub order: &'a KeyOrder,
     /// The user key and the sequence number at which to read, as an internal key.
     pub lookup: &'a [u8],
-    /// Whether SSTables may have range tombstones.
+    /// Whether SSTables of the store may have range tombstones. If not, the lookup does not search
+    /// for them.
     pub ranges: bool,
     /// Whether to follow a value pointer and read the value from the value log.
     pub resolve: bool,
@@ -58,15 +59,16 @@ pub struct PointLookup<'a> {
     pub how: TableReadOptions,
 }
 
-/// The result in one memtable or SSTable. The outer `None` means that it has no entry of the key,
-/// the inner `None` that its newest entry is a tombstone.
+/// The result of a lookup in one memtable or SSTable. The outer `None` means that the memtable or
+/// SSTable has no entry of the key. The inner `None` means that its newest entry of the key is a
+/// tombstone.
 type LookupResult<T> = Option<Option<T>>;
 
-/// Looks up `point` in `view`. If this lookup exhausts the seek budget of an SSTable, it calls
-/// `on_budget_spent` with the SSTable and its level.
+/// Looks up the key of `point` in `view`. If this lookup exhausts the seek budget of an SSTable,
+/// the function calls `on_budget_spent` with the level and the SSTable.
 pub fn get<'a>(
     point: &PointLookup<'_>,
-    view: &'a View,
+    view: TreeView<'a>,
     on_budget_spent: impl FnOnce(usize, TableId),
 ) -> Result<Option<Value<'a>>> {
     if let Some(result) = search_memtables(view, point.lookup) {
@@ -87,7 +89,7 @@ pub fn get<'a>(
             break;
         }
     }
-    // LevelDB's rule: if a lookup searches several SSTables, the first one is charged.
+    // As in LevelDB, a lookup that searches several SSTables charges the seek budget of the first.
     let charged = first.filter(|_| searched > 1);
     if let Some((level, table)) = charged.filter(|(_, table)| table.charge_seek()) {
         on_budget_spent(level, table.meta.id);
@@ -95,7 +97,7 @@ pub fn get<'a>(
     Ok(answer.map(Value::StoredValue))
 }
 
-fn search_memtables<'a>(view: &'a View, lookup: &[u8]) -> LookupResult<Value<'a>> {
+fn search_memtables<'a>(view: TreeView<'a>, lookup: &[u8]) -> LookupResult<Value<'a>> {
     let key::Parsed { user, seq, .. } = key::apart(lookup);
     for mem in view.memtables() {
         let newest_tombstone = mem.newest_range_tombstone(user, seq);
@@ -111,8 +113,8 @@ fn search_memtables<'a>(view: &'a View, lookup: &[u8]) -> LookupResult<Value<'a>
 }
 
 impl PointLookup<'_> {
-    /// Searches one SSTable. The function is not inlined, so that the loop over the runs needs few
-    /// registers.
+    /// Searches one SSTable. The function is not inlined, because the loop over the runs then needs
+    /// fewer registers.
     #[inline(never)]
     fn search_table(&self, table: &TableRef) -> Result<LookupResult<Bytes>> {
         let table = table.open(self.storage)?;
@@ -126,12 +128,14 @@ impl PointLookup<'_> {
         })
     }
 
-    /// Returns the value of the put at `seq`, whose SSTable or memtable stores the bytes `stored`.
+    /// Returns the value of the put with sequence number `seq`. `stored` are the bytes that an
+    /// SSTable or memtable stores for this put: the value, or a value pointer.
     fn value(&self, seq: SeqNo, stored: Bytes) -> Result<Bytes> {
         Ok(self.storage.value(key::user_key(self.lookup), seq, stored, self.how)?)
     }
 
-    /// Returns the newest range tombstone in `table` that shadows the key; zero if there is none.
+    /// Returns the sequence number of the newest range tombstone in `table` that shadows the key;
+    /// zero if there is none.
     fn newest_tombstone(&self, table: &dyn Table) -> Result<SeqNo> {
         let key::Parsed { user, seq, .. } = key::apart(self.lookup);
         Ok(table.range_tombstones()?.map_or(SeqNo::ZERO, |deletes| deletes.newest(self.order, user, seq)))
@@ -140,7 +144,7 @@ impl PointLookup<'_> {
 
 /// Starts to read the block for which [`get`] would wait: a block of the first SSTable that may
 /// have the key.
-pub fn expect(storage: &dyn Storage, order: &KeyOrder, view: &View, lookup: &[u8]) -> Result<()> {
+pub fn expect(storage: &dyn Storage, order: &KeyOrder, view: TreeView<'_>, lookup: &[u8]) -> Result<()> {
     if view.memtables().any(|mem| mem.get(lookup).is_some()) {
         return Ok(());
     }
@@ -157,7 +161,7 @@ pub fn expect(storage: &dyn Storage, order: &KeyOrder, view: &View, lookup: &[u8
 /// Implements LevelDB's read sampling. A scan at the key `internal` charges a seek as a point
 /// lookup of that key would: if several SSTables cover the key, the first one is charged. Returns
 /// that SSTable if the charge exhausts its seek budget.
-pub fn sample(order: &KeyOrder, view: &View, internal: &[u8]) -> Option<(usize, TableId)> {
+pub fn sample(order: &KeyOrder, view: TreeView<'_>, internal: &[u8]) -> Option<(usize, TableId)> {
     let mut holding = view.version.runs().iter().filter_map(|(level, run)| Some((*level, run.find(order, internal)?)));
     let (level, first) = holding.next()?;
     (holding.next().is_some() && first.charge_seek()).then_some((level, first.meta.id))

@@ -1,4 +1,5 @@
 //! The merging iterator: many sorted sources as one, in internal-key order, forward and backward.
+//! A source is a memtable or a sorted run.
 //!
 //! ```text
 //! source 0 (memtable)   ─▶ ┐   queue, sorted by each source's current entry
@@ -7,18 +8,19 @@
 //! source 2 (run, L1)        deferred or exhausted: not in the queue
 //! ```
 //! A move advances the source at the head of the queue. Usually its next entry still precedes the
-//! entry of the second source, and one comparison shows this. The head may have further decoded
-//! entries that are known to precede the second source's entry; moving over them needs no
-//! comparison. If two sources have the same internal key, both entries are the same write, and the
-//! earlier source is first.
+//! entry of the second source, and one comparison shows this. Often the head has further entries
+//! in memory (decoded) that are known to precede the second source's entry. A move over these
+//! entries needs no comparison. If two sources have the same internal key, both entries are the
+//! same write, and the source with the lower number precedes the other.
 //!
 //! Each source moves strictly in the direction of iteration, so every iteration ends. Memtables
-//! guarantee this by construction. Cursors over SSTables report a key that does not follow the
-//! previous key as corruption. After a skip, the merging iterator itself compares the new key.
+//! guarantee this by construction. Cursors over SSTables report corruption if a key does not
+//! follow the previous key. After a skip, the merging iterator itself compares the new key with
+//! the old one.
 //!
 //! A lookup of one key often needs only one source. [`Merge::find`] therefore checks the filters
-//! first and defers positioning the other sources until the iteration continues. A seek to an
-//! existing key then costs little more than a point lookup.
+//! first. It defers (does not position yet) the sources that the lookup does not need, until the
+//! iteration continues. A seek to an existing key then costs little more than a point lookup.
 use super::source::{Direction, Source, Sources};
 use crate::Result;
 use std::cmp::Ordering;
@@ -28,21 +30,22 @@ use terrace_format::{
 };
 use terrace_storage::placement::{EntryRef, Origin, WholeBlock};
 
-/// Iterates over several sorted sources as one. After an error the iterator is at no entry until
-/// the next seek.
+/// Iterates over several sorted sources as one. After an error the iterator is not at an entry
+/// until the next seek.
 pub struct Merge {
     order: KeyOrder,
     sources: Sources,
-    /// Numbers of the sources that are at an entry, in the order of `direction`. The first is the
-    /// current source.
+    /// The numbers of the sources that are at an entry, in the order of iteration of their current
+    /// entries. The first is the current source.
     queue: Vec<usize>,
     direction: Direction,
-    /// Whether all decoded entries of the current source, in `direction`, precede the entry of the
-    /// second source in the queue.
+    /// Whether all decoded entries of the current source that follow in `direction` precede the
+    /// entry of the second source in the queue.
     run_free: bool,
-    /// Sources that are not positioned yet, one bit each. Each of their entries at or after the
-    /// current key either follows the current entry or is newer than the target. Set only while
-    /// moving forward.
+    /// The deferred sources, one bit for each: sources that [`find`](Merge::find) has not
+    /// positioned. The current entry is correct without them. Each entry of a deferred source at or
+    /// after the key that `find` looked up either follows the current entry, or has a higher
+    /// sequence number than the reader may see. No source is deferred in a backward iteration.
     deferred: u64,
 }
 
@@ -65,13 +68,13 @@ impl Merge {
         self.position_all(Direction::Forward, |_, source| source.seek(target))
     }
 
-    /// Moves the iterator to the first entry at or after `target`, an internal key with the
-    /// sequence number of a reader. The sources must be ordered from the newest to the oldest. If
-    /// one source has the key, the sources that were not searched stay deferred (not positioned)
-    /// until the iteration continues.
+    /// Moves the iterator to the first entry at or after `target`, which is an internal key with
+    /// the sequence number of a reader. The sources must be ordered from the newest to the oldest.
+    /// As soon as one source has the user key, the method returns. The sources that it has not
+    /// searched stay deferred (not positioned) until the iteration continues.
     pub fn find(&mut self, target: &[u8]) -> Result<()> {
-        // In a custom order two keys may be equal although their bytes, and so their filter bits,
-        // differ.
+        // Deferral uses the sources' filters, which hash the bytes of a key. In a custom order, two
+        // keys with different bytes may be equal.
         if self.sources.len() > u64::BITS as usize || !self.order.is_bytewise() {
             return self.seek(target);
         }
@@ -90,18 +93,18 @@ impl Merge {
         self.deferred == 0
     }
 
-    /// Moves the iterator to the first entry of all sources, if there is one.
+    /// Moves the iterator to the first entry of all sources, if any source has an entry.
     pub fn seek_first(&mut self) -> Result<()> {
         self.position_all(Direction::Forward, |_, source| source.seek_first())
     }
 
-    /// Moves the iterator to the last entry of all sources, if there is one.
+    /// Moves the iterator to the last entry of all sources, if any source has an entry.
     pub fn seek_last(&mut self) -> Result<()> {
         self.position_all(Direction::Backward, |_, source| source.seek_last())
     }
 
-    /// Moves the iterator to the next entry. If there is none, it is at no entry afterwards. The
-    /// iterator must be at an entry.
+    /// Moves the iterator to the next entry. If there is none, the iterator is at no entry
+    /// afterwards. The iterator must be at an entry.
     #[inline]
     pub fn next(&mut self) -> Result<()> {
         if self.direction == Direction::Backward {
@@ -121,8 +124,8 @@ impl Merge {
         self.enqueue(at, moved)
     }
 
-    /// Moves the iterator to the previous entry. If there is none, it is at no entry afterwards.
-    /// The iterator must be at an entry.
+    /// Moves the iterator to the previous entry. If there is none, the iterator is at no entry
+    /// afterwards. The iterator must be at an entry.
     #[inline]
     pub fn prev(&mut self) -> Result<()> {
         if self.direction == Direction::Forward {
@@ -145,9 +148,9 @@ impl Merge {
         self.at()
     }
 
-    /// Moves the current source forward to its first entry at or after `target`, and leaves the
-    /// other sources where they are. The iteration must be forward, and `target` must follow the
-    /// current entry. The iterator is then at the source whose entry comes first.
+    /// Moves the current source forward to its first entry at or after `target`, and does not move
+    /// the other sources. The iteration must be forward, and `target` must follow the current
+    /// entry. Afterwards the iterator is at the first of the sources' current entries.
     pub fn skip_to(&mut self, target: &[u8]) -> Result<()> {
         debug_assert_eq!(self.direction, Direction::Forward);
         if self.deferred > 0 {
@@ -163,9 +166,9 @@ impl Merge {
         self.enqueue(at, moved)
     }
 
-    /// Moves the current source backward to its last entry before `target`, and leaves the other
-    /// sources where they are. The iteration must be backward, and `target` must precede the
-    /// current entry. The iterator is then at the source whose entry comes last.
+    /// Moves the current source backward to its last entry before `target`, and does not move the
+    /// other sources. The iteration must be backward, and `target` must precede the current entry.
+    /// Afterwards the iterator is at the last of the sources' current entries.
     pub fn skip_before(&mut self, target: &[u8]) -> Result<()> {
         debug_assert_eq!(self.direction, Direction::Backward);
         let at = self.at();
@@ -180,13 +183,13 @@ impl Merge {
         self.enqueue(at, moved)
     }
 
-    /// Returns the internal key. The iterator must be at an entry.
+    /// Returns the internal key of the current entry. The iterator must be at an entry.
     #[inline]
     pub fn key(&self) -> &[u8] {
         self.sources[self.at()].key()
     }
 
-    /// Returns the parsed internal key. The iterator must be at an entry.
+    /// Returns the parsed internal key of the current entry. The iterator must be at an entry.
     #[inline]
     pub fn parsed(&self) -> Parsed<'_> {
         key::apart(self.key())
@@ -208,8 +211,9 @@ impl Merge {
         }
     }
 
-    /// Returns the internal key and the size in bytes of key and value; for a separated value the
-    /// size of its value pointer. The iterator must be at an entry.
+    /// Returns the internal key, and the size in bytes of the key and the value. For a separated
+    /// value (a value in the value log) this is the size of its value pointer. The iterator must be
+    /// at an entry.
     #[inline]
     pub fn sized_key(&self) -> (&[u8], usize) {
         match &self.sources[self.at()] {
@@ -218,8 +222,8 @@ impl Merge {
         }
     }
 
-    /// Reads the value of the current entry if it is stored in a separate file (directory tables).
-    /// The iterator must be at an entry.
+    /// Reads the value of the current entry if the value is in a separate file, as in directory
+    /// tables. The iterator must be at an entry.
     pub fn fetch(&mut self) -> Result<()> {
         let at = self.at();
         match &mut self.sources[at] {
@@ -238,8 +242,8 @@ impl Merge {
         }
     }
 
-    /// Returns whether a forward iteration is at the first entry of a block, and no other source
-    /// has an entry within the range of the block.
+    /// Returns whether a forward iteration is at the first entry of an SSTable block, and no other
+    /// source has an entry within the range of the block. A compaction may copy such a block whole.
     #[inline]
     pub fn comes_to_block(&self) -> bool {
         debug_assert!(self.direction == Direction::Forward && self.is_whole());
@@ -253,7 +257,8 @@ impl Merge {
         self.queue.get(1).is_none_or(|&second| self.precedes(bound, self.at(), second))
     }
 
-    /// Returns the block at the current entry, if it can be copied unchanged.
+    /// Returns the SSTable block that begins at the current entry, if a compaction can copy it
+    /// unchanged.
     pub fn whole_block(&mut self) -> Result<Option<WholeBlock<'_>>> {
         let at = self.at();
         let Source::Run(c) = &mut self.sources[at] else { return Ok(None) };
@@ -267,8 +272,8 @@ impl Merge {
         }
     }
 
-    /// Moves the current source to its first entry after the current block. The iterator is then
-    /// at the source whose entry comes first.
+    /// Moves the current source to its first entry after the current block. Afterwards the iterator
+    /// is at the first entry of all sources.
     pub fn skip_block(&mut self) -> Result<()> {
         let at = self.at();
         let Source::Run(c) = &mut self.sources[at] else { unreachable!("memtables have no blocks") };
@@ -276,9 +281,9 @@ impl Merge {
         self.enqueue(at, moved)
     }
 
-    /// Moves the iterator to the next entry if that entry is already decoded, certainly has
-    /// another user key, and is accepted by `wanted`, which gets its internal key. Otherwise
-    /// leaves the iterator where it is and returns false.
+    /// Moves the iterator to the next entry if three conditions are true: the entry is already
+    /// decoded, it certainly has another user key, and `wanted` returns true for its internal key.
+    /// Otherwise leaves the iterator where it is and returns false.
     #[inline]
     pub fn next_distinct_user_key(&mut self, wanted: impl FnOnce(&[u8]) -> bool) -> bool {
         let at = self.at();
@@ -291,7 +296,7 @@ impl Merge {
     }
 
     /// Returns whether the previous entry is decoded and certainly has another user key than the
-    /// current entry. Always false in a forward iteration.
+    /// current entry. In a forward iteration the result is always false.
     #[inline]
     pub fn differs_from_prev(&self) -> bool {
         match &self.sources[self.at()] {
@@ -302,7 +307,8 @@ impl Merge {
         }
     }
 
-    /// Returns whether the last move was backward or a seek to the last entry.
+    /// Returns whether the iteration is backward: the last move was backward or a seek to the last
+    /// entry.
     #[inline]
     pub fn is_backward(&self) -> bool {
         self.direction == Direction::Backward
@@ -338,8 +344,8 @@ impl Merge {
         })
     }
 
-    /// Calls `step`, which positions a source, for every source. Queues the sources that are at an
-    /// entry afterwards.
+    /// Calls `step` for every source. `step` positions the source. Then queues the sources that are
+    /// at an entry.
     fn position_all(
         &mut self,
         direction: Direction,
@@ -355,9 +361,9 @@ impl Merge {
         Ok(())
     }
 
-    /// Seeks the sources whose filters admit `target`'s user key, newest first. Stops at the first
-    /// source that has the key, and returns whether there is one. If no source has it, also
-    /// positions the oldest source, whatever its filter returned.
+    /// Seeks the sources whose filters admit the user key of `target`, newest first, until a source
+    /// has this key. Returns whether a source has it. If none has it, the oldest source has been
+    /// positioned too, whatever its filter returned.
     fn probe_sources(&mut self, target: &[u8]) -> Result<bool> {
         let last = self.sources.len().wrapping_sub(1);
         for (number, source) in self.sources.iter_mut().enumerate() {
@@ -373,7 +379,7 @@ impl Merge {
         Ok(false)
     }
 
-    /// Seeks all deferred sources to `target`.
+    /// Seeks all deferred sources to `target`; none is deferred afterwards.
     fn seek_deferred(&mut self, target: &[u8]) -> Result<()> {
         while self.deferred > 0 {
             let number = self.deferred.trailing_zeros() as usize;
@@ -383,7 +389,7 @@ impl Merge {
         Ok(())
     }
 
-    /// Seeks all deferred sources to the current entry or after it.
+    /// Seeks each deferred source to its first entry at or after the current entry.
     #[inline(never)]
     fn position_deferred(&mut self) -> Result<()> {
         let key = self.key().to_vec();
@@ -398,7 +404,7 @@ impl Merge {
         self.queue.clear();
         self.run_free = false;
         for (number, source) in self.sources.iter().enumerate() {
-            // Sources are deferred only if there are at most 64 of them, one bit each.
+            // A merge of more than 64 sources never defers a source, because the field has 64 bits.
             let is_deferred = self.deferred.checked_shr(number as u32).is_some_and(|bits| bits & 1 == 1);
             if !is_deferred && source.valid() {
                 let place = self.queue.partition_point(|&other| !self.precedes(source.key(), number, other));
@@ -408,9 +414,9 @@ impl Merge {
         self.update_run_free();
     }
 
-    /// Restores the order of the queue after source `at`, the head of the queue, moved beyond its
-    /// decoded entries. Removes the source from the queue if it is at its end. Returns `moved`;
-    /// after an error the queue is empty.
+    /// Restores the order of the queue after source `at`, the head of the queue, has moved beyond
+    /// its decoded entries with the result `moved`. Removes the source from the queue if it has no
+    /// further entry. If `moved` is an error, empties the queue. Returns `moved`.
     fn enqueue(&mut self, at: usize, moved: Result<()>) -> Result<()> {
         if moved.is_err() {
             self.queue.clear();
@@ -439,8 +445,8 @@ impl Merge {
         }
     }
 
-    /// Sets `run_free`: whether all decoded entries of the current source precede the entry of the
-    /// second source.
+    /// Sets `run_free` to whether all further decoded entries of the current source precede the
+    /// entry of the second source.
     fn update_run_free(&mut self) {
         let Some(&first) = self.queue.first().filter(|_| self.deferred == 0) else { return };
         let second = self.queue.get(1).copied();

@@ -1,5 +1,5 @@
-//! Reads. A reader pins a view (memtables and one version), merges its sorted sources and picks
-//! the entries that its snapshot may see.
+//! Reads. A reader pins a view (the memtables and one version). It merges the sorted sources of
+//! the view and returns the entries that its snapshot may see.
 //!
 //! ```text
 //! get:     view ─▶ memtables, newest first ─▶ runs, newest first ─▶ first entry found ─▶ value

@@ -1,4 +1,5 @@
-//! Pinned values: a value that stays in the memory where the store has it, instead of a copy.
+//! Pinned values: the reader gets a reference to the block or memtable that has the value, instead
+//! of a copy of the value.
 use crate::mem::{MemTable, NodeId};
 use std::{fmt, ops::Deref, sync::Arc};
 use terrace_storage::placement::Bytes;

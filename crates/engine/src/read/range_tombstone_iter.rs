@@ -4,19 +4,19 @@
 //! A lookup of one key returns a span: all neighbouring keys that the same newest range tombstone
 //! shadows, or that none shadows. The reader caches the span until it leaves the span. A scan
 //! therefore looks up range tombstones only once for each start or end of a range tombstone.
-use super::view::View;
+use super::view::TreeView;
 use crate::{Result, mem::MemTable, version::Run};
 use std::sync::Arc;
 use terrace_format::{KeyOrder, SeqNo};
 use terrace_storage::placement::Storage;
 
-/// A source of range tombstones.
+/// A source of range tombstones: a memtable or a sorted run.
 enum TombstoneSource {
     Memory(Arc<MemTable>),
     Run(Run),
 }
 
-/// The range tombstones that a reader sees.
+/// Finds the range tombstones that a reader sees.
 pub struct RangeTombstoneIter {
     storage: Arc<dyn Storage>,
     order: KeyOrder,
@@ -36,8 +36,8 @@ pub struct TombstoneSpan {
     pub to: Option<Vec<u8>>,
     /// The sequence number of the newest range tombstone over the span; zero if there is none.
     pub newest: SeqNo,
-    /// Number of the source with that tombstone. Within the span every entry of a later source is
-    /// older than the tombstone.
+    /// The number of the source with that range tombstone. Entries of later sources are older than
+    /// the tombstone, as far as their keys are in the span.
     pub source: usize,
 }
 
@@ -51,7 +51,7 @@ impl TombstoneSpan {
             && self.to.as_ref().is_none_or(|to| order.user(user, to).is_lt())
     }
 
-    /// Narrows the span to its part within `from .. to`.
+    /// Narrows the span to the part of it that is within the range from `from` to `to` (exclusive).
     fn narrow(&mut self, order: &KeyOrder, from: Option<&[u8]>, to: Option<&[u8]>) {
         if let Some(from) = from
             && self.from.as_ref().is_none_or(|own| order.user(own, from).is_lt())
@@ -68,14 +68,14 @@ impl TombstoneSpan {
 
 impl RangeTombstoneIter {
     /// Makes the iterator for a reader of `view` at `seq`.
-    pub fn new(storage: Arc<dyn Storage>, order: KeyOrder, view: &View, seq: SeqNo) -> RangeTombstoneIter {
+    pub fn new(storage: Arc<dyn Storage>, order: KeyOrder, view: TreeView<'_>, seq: SeqNo) -> RangeTombstoneIter {
         let memtables = view.memtables().map(|mem| TombstoneSource::Memory(mem.clone()));
         let sources =
             memtables.chain(view.version.runs().iter().map(|(_, run)| TombstoneSource::Run(run.clone()))).collect();
         RangeTombstoneIter { storage, order, sources, seq, span: None }
     }
 
-    /// Returns the span around `user`. Does I/O if an SSTable must be opened.
+    /// Returns the span around the key `user`. Does I/O if an SSTable must be opened.
     pub fn span_at(&mut self, user: &[u8]) -> Result<&TombstoneSpan> {
         if !self.span.as_ref().is_some_and(|span| span.contains(&self.order, user)) {
             self.span = Some(self.find(user)?);

@@ -1,28 +1,31 @@
-//! Read-ahead of separated values. While a scan is at one pair, a prefetcher requests the values
-//! of the next pairs, up to a window of bytes. A device that serves several reads in parallel then
-//! reads these values together.
+//! Read-ahead of separated values (values in the value log). While a scan is at one pair, a
+//! prefetcher requests the values of the next pairs, up to a window of bytes. A device that serves
+//! several reads in parallel then reads these values together.
 //!
 //! The prefetcher starts after a cursor has moved a few times in one direction and has waited for
-//! the read of a value. At first it requests only a few pairs ahead. While the scan reaches the
-//! predicted pairs, it looks further ahead. A short range therefore costs almost nothing, and
-//! values in memory cost nothing. After a number of values the prefetcher stops and starts again
-//! at the next wait, because it cannot distinguish a value that it prefetched in time from a value
-//! that was in memory. Errors of the prefetcher are ignored: the scan returns them itself when it
+//! the read of a value. At first it requests the values of only a few pairs. While the scan
+//! reaches the predicted pairs, the prefetcher looks further ahead. The scan of a short range
+//! therefore requests almost no value that it does not use. Values in memory cause no read-ahead,
+//! because the scan does not wait for them.
+//!
+//! After a number of values the prefetcher stops, and it starts again at the next wait. The
+//! reason: it cannot distinguish a value that it prefetched in time from a value that was in
+//! memory. Errors of the prefetcher are ignored, because the scan returns them itself when it
 //! reaches the pair.
 use crate::Result;
 use std::{cmp::Ordering, collections::VecDeque};
 use terrace_format::KeyOrder;
 
-/// Number of moves in one direction before the prefetcher starts.
+/// The number of moves in one direction after which the prefetcher may start.
 const MOVES_MIN: u32 = 3;
-/// Bytes that the prefetcher requests at first.
+/// The number of bytes that the prefetcher requests ahead at first.
 const BYTES_FIRST: u64 = 16 << 10;
-/// Most values that are requested and that the scan has not reached yet.
+/// The maximum number of requested values that the scan has not reached yet.
 const PAIRS_MAX: usize = 256;
-/// Number of values after which the prefetcher stops.
+/// The number of values after which the prefetcher stops until the next wait.
 const PREFETCH_RUN_MAX: usize = 4096;
 
-/// Walks ahead of a cursor and requests values.
+/// A prefetcher: it moves ahead of a cursor and requests values from the device.
 pub trait Prefetcher: Send {
     /// Moves the prefetcher to the pair of key `user`. Later calls of
     /// [`prefetch_next`](Prefetcher::prefetch_next) move it from there, forward if `forward` is
@@ -39,13 +42,13 @@ pub struct ReadAhead<S> {
     prefetcher: S,
     order: KeyOrder,
     window: u64,
-    /// The number of bytes of values to request ahead of the scan. It grows up to `window` while
-    /// the scan reaches the predicted pairs.
+    /// The number of bytes of values to request ahead of the scan. The number grows up to `window`
+    /// while the scan reaches the predicted pairs.
     distance: u64,
     prefetched: VecDeque<(Vec<u8>, u64)>,
-    /// Bytes of the values in `prefetched`.
+    /// The total bytes of the requested values in `prefetched`, which the scan has not reached yet.
     bytes: u64,
-    /// The user key at which the scan is.
+    /// The user key of the scan's current pair.
     at: Vec<u8>,
     forward: bool,
     moves: u32,
@@ -74,7 +77,7 @@ impl<S: Prefetcher> ReadAhead<S> {
         }
     }
 
-    /// Records that the scan is at `user`.
+    /// Records that the scan has moved to the key `user`, and requests further values.
     pub fn reached(&mut self, user: &[u8]) {
         if self.window == 0 || self.run_left == 0 && !self.stalled {
             return; // the position does not matter yet
@@ -93,12 +96,14 @@ impl<S: Prefetcher> ReadAhead<S> {
         }
     }
 
-    /// Records that the scan had to wait for a value.
+    /// Records that the scan had to wait for the read of a value.
     pub fn stalled(&mut self) {
         self.stalled = true;
     }
 
-    /// Resets the prediction: the scan is at an unexpected position.
+    /// Drops the predicted pairs, because the scan moved to the key `user`, which was not
+    /// predicted. Starts the prefetcher there if the scan has waited and has kept its direction for
+    /// some moves.
     fn restart(&mut self, user: &[u8]) {
         self.prefetched.clear();
         self.bytes = 0;
@@ -113,7 +118,8 @@ impl<S: Prefetcher> ReadAhead<S> {
         }
     }
 
-    /// Requests values up to `distance` bytes ahead. Returns whether there may be more pairs.
+    /// Requests values up to `distance` bytes ahead of the scan. Returns whether there may be more
+    /// pairs.
     fn prefetch(&mut self) -> Result<bool> {
         while (self.bytes < self.distance || self.prefetched.is_empty())
             && self.prefetched.len() < PAIRS_MAX
@@ -137,7 +143,7 @@ mod tests {
         atomic::{AtomicUsize, Ordering::Relaxed},
     };
 
-    /// A test prefetcher over a number of pairs with values of 4 KiB. It counts requests.
+    /// A prefetcher for tests, over a number of pairs with values of 4 KiB. It counts requests.
     struct CountingPrefetcher {
         pairs: i64,
         at: i64,
@@ -166,14 +172,14 @@ mod tests {
         }
     }
 
-    /// Returns the number of values requested after each move of a scan over `path` that waits for
-    /// each value.
+    /// Moves a scan along the pairs with the numbers in `path`; the scan waits for each value.
+    /// Returns the total number of requested values after each move.
     fn prefetched(window: u64, path: impl Iterator<Item = i64>) -> Vec<usize> {
         prefetched_of(1000, window, path, |_| true)
     }
 
-    /// Returns the same for a store with a given number of pairs. `waits` decides at which pairs
-    /// the scan waits.
+    /// As [`prefetched`], for a store with a given number of pairs. `waits` returns whether the
+    /// scan waits at a pair.
     fn prefetched_of(
         pairs: i64,
         window: u64,

@@ -1,5 +1,5 @@
-//! A cursor over a sorted run: it reads the run's SSTables one after the other. It opens an
-//! SSTable only when it reaches that SSTable.
+//! A cursor over a sorted run. It reads the SSTables of the run one after the other, and opens an
+//! SSTable only when it reaches the first entry that it needs from it.
 use crate::{Error, Result, version::Run};
 use std::sync::Arc;
 use terrace_format::{KeyOrder, TableId};
@@ -28,8 +28,8 @@ impl RunCursor {
         self.table.as_ref().is_some_and(|cursor| cursor.valid())
     }
 
-    /// Returns whether the run may have entries of `target`'s user key, by its filters and key
-    /// ranges.
+    /// Returns whether the run may have entries of the user key of `target`, according to its
+    /// filters and key ranges.
     pub fn may_have(&self, target: &[u8]) -> Result<bool> {
         match self.run.find(&self.order, target) {
             Some(table) => Ok(table.open(&*self.storage)?.may_have(target)?),
@@ -63,22 +63,22 @@ impl RunCursor {
         self.backward_to_entry()
     }
 
-    /// Moves the cursor to the next entry of the run. If there is none, it is at no entry
+    /// Moves the cursor to the next entry of the run. If there is none, the cursor is at no entry
     /// afterwards. The cursor must be at an entry.
     pub fn next(&mut self) -> Result<()> {
         self.entries_mut().next()?;
         self.forward_to_entry()
     }
 
-    /// Moves the cursor to the previous entry of the run. If there is none, it is at no entry
-    /// afterwards. The cursor must be at an entry.
+    /// Moves the cursor to the previous entry of the run. If there is none, the cursor is at no
+    /// entry afterwards. The cursor must be at an entry.
     pub fn prev(&mut self) -> Result<()> {
         self.entries_mut().prev()?;
         self.backward_to_entry()
     }
 
-    /// Moves the cursor to the first entry after the current block. The cursor must be at an
-    /// entry.
+    /// Moves the cursor to the first entry after the current block of the SSTable. The cursor must
+    /// be at an entry.
     pub fn skip_block(&mut self) -> Result<()> {
         self.entries_mut().skip_block()?;
         self.forward_to_entry()
@@ -97,7 +97,8 @@ impl RunCursor {
         self.table.as_mut().expect("the cursor is at an entry")
     }
 
-    /// Returns the corruption error for a cursor that a seek left at an impossible position.
+    /// Returns the corruption error for a seek that left the cursor at an entry outside the range
+    /// that it sought.
     pub fn out_of_order(&self) -> Error {
         let table = self.run.get(self.at).map_or(TableId(0), |table| table.meta.id);
         let place = self.storage.place_of(ObjectId::Table(table));

@@ -1,14 +1,14 @@
-//! Range reads: read options and bounds, a cursor, and an iterator.
+//! Range reads: the options of a read, the key range of a read, a cursor, and an iterator.
 use super::{
     get,
     separated_values::SeparatedValues,
     snapshot::Snapshot,
     snapshot_iter::{SAMPLE_BYTES, SnapshotIter},
-    view::View,
+    view::{TreeView, View},
 };
 use crate::{Error, Result};
 use std::sync::{Arc, Weak};
-use terrace_format::{KeyOrder, SeqNo, TableId, key};
+use terrace_format::{FamilyId, KeyOrder, SeqNo, TableId, key};
 use terrace_storage::Process;
 
 /// Options of a read: the snapshot, the range of keys, checksum verification, and use of the block
@@ -72,9 +72,9 @@ impl ReadOptions {
         self
     }
 
-    /// Sets whether to verify the checksum of every block read from storage. Default true. The
-    /// option does not apply to blocks in the block cache, which were read earlier. If it is off, a
-    /// read may return damaged bytes as a value.
+    /// Sets whether to verify the checksum of every block that is read from storage. Default true.
+    /// If false, a read may return damaged bytes as a value. The option does not apply to blocks in
+    /// the block cache, because these were read earlier.
     pub fn verify_checksums(mut self, yes: bool) -> ReadOptions {
         self.verify_checksums = yes;
         self
@@ -130,11 +130,11 @@ fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-/// A cursor over the pairs of a key range. A cursor is at one pair or, before its first seek and
-/// beyond the ends of the range, at no pair. It sees the state of the store at the moment at which
-/// it was made, or the state at the snapshot in its read options. Moves in both directions cost
-/// the same. After an error the cursor is at no pair until the next seek. A cursor pins the files
-/// that it reads: they are not deleted before the cursor is dropped.
+/// A cursor over the pairs of a key range. A cursor is at one pair, or at no pair before its first
+/// seek and beyond the ends of the range. It sees the state of the store at the moment at which it
+/// was made, or the state at the snapshot in its read options. Moves in both directions cost the
+/// same. After an error the cursor is at no pair until the next seek. A cursor pins the files that
+/// it reads: they are not deleted before the cursor is dropped.
 ///
 /// ```
 /// # use terrace::{Db, Options, ReadOptions};
@@ -150,59 +150,77 @@ fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
 /// ```
 pub struct Cursor {
     iter: SnapshotIter,
-    /// Reads separated values. Boxed, because a cursor is moved in memory when it is made.
+    /// Reads separated values (values in the value log). The field is boxed to keep the cursor
+    /// small, because a new cursor is moved in memory.
     separated: Option<Box<SeparatedValues>>,
     bounds: ReadRange,
     on_pair: bool,
-    /// Whether values may be outside the SSTables' blocks: in the value log, or in files of a
+    /// Whether values may be outside the blocks of SSTables: in the value log, or in the files of a
     /// directory table.
     needs_fetch: bool,
     sampler: ReadSampler,
-    /// Whether the last seek found its key before it had searched every run. Such a seek is
-    /// charged only when the cursor is moved to the next or previous pair.
+    /// Whether the last seek returned before it had searched every run. Such a seek is charged (see
+    /// [`ReadSampler`]) only when the caller moves the cursor to the next or previous pair, because
+    /// this move searches the other runs.
     uncharged_seek: bool,
-    /// The error that every move returns if the snapshot belongs to another store.
+    /// The error that every move returns because the snapshot belongs to another store.
     refused: Option<Error>,
     _held: Option<Snapshot>,
 }
 
-/// Charges the reads of a cursor to SSTables: seeks that searched every run to level 0, and read
-/// and skipped bytes to the seek budgets. Reports to `store` when a compaction pays off.
+/// Charges the reads of a cursor to the SSTables that cause their cost. A seek that searches every
+/// run is charged to the runs of level 0. Read and skipped bytes are charged to the seek budgets
+/// of SSTables. If a compaction of the charged SSTables would save more than it costs, reports
+/// this to `store`.
 pub(crate) struct ReadSampler {
-    /// The view that the cursor reads. It also pins the version.
+    /// The view that the cursor reads. The field also pins the view's version.
     view: Arc<View>,
+    /// The column family that the cursor reads.
+    family: FamilyId,
     store: Weak<dyn ReadTrigger>,
-    /// The process that opened the store. In a forked child process the cursor does not move.
+    /// The process that opened the store. In a forked child process every move of the cursor fails.
     process: Process,
-    /// Bytes of compaction that one seek justifies for each run of level 0.
+    /// The number of bytes that a compaction of level 0 may read to save one seek in one run of
+    /// level 0.
     seek_bytes: u64,
     left: usize,
 }
 
-/// Receives a report when reads have been charged so much that a compaction pays off.
+/// Receives a report when the charges for reads justify a compaction.
 pub(crate) trait ReadTrigger: Send + Sync {
-    /// Reports that range reads have been charged enough for a compaction of level 0. `oldest` is
-    /// the oldest SSTable of level 0.
-    fn range_reads_paid(self: Arc<Self>, oldest: TableId);
-    /// Reports that the seek budget of `table` in `level` is exhausted.
-    fn seek_budget_spent(self: Arc<Self>, level: usize, table: TableId);
+    /// Reports that range reads have been charged enough for a compaction of level 0 of `family`.
+    /// `oldest` is the oldest SSTable of that level.
+    fn range_reads_paid(self: Arc<Self>, family: FamilyId, oldest: TableId);
+    /// Reports that the seek budget of `table` in `level` of `family` is exhausted.
+    fn seek_budget_spent(self: Arc<Self>, family: FamilyId, level: usize, table: TableId);
 }
 
 impl ReadSampler {
-    pub(crate) fn new(view: Arc<View>, store: Weak<dyn ReadTrigger>, process: Process, seek_bytes: u64) -> ReadSampler {
-        ReadSampler { view, store, process, seek_bytes, left: SAMPLE_BYTES }
+    pub(crate) fn new(
+        (view, family): (Arc<View>, FamilyId),
+        store: Weak<dyn ReadTrigger>,
+        process: Process,
+        seek_bytes: u64,
+    ) -> ReadSampler {
+        ReadSampler { view, family, store, process, seek_bytes, left: SAMPLE_BYTES }
     }
 
-    /// Charges a seek that searched every run to level 0.
+    /// Returns the part of the view that the cursor reads; `None` if the family does not exist. The
+    /// cursor then returns an error from every move.
+    fn tree(&self) -> Option<TreeView<'_>> {
+        self.view.tree(self.family)
+    }
+
+    /// Charges one seek, which searched every run, to the runs of level 0.
     fn seek_with(&self) {
-        if let Some(oldest) = self.view.version.charge_range_read(self.seek_bytes)
+        if let Some(oldest) = self.tree().and_then(|tree| tree.version.charge_range_read(self.seek_bytes))
             && let Some(store) = self.store.upgrade()
         {
-            store.range_reads_paid(oldest);
+            store.range_reads_paid(self.family, oldest);
         }
     }
 
-    /// Records that the cursor is at `user` and has read `bytes` bytes.
+    /// Records that the cursor has moved to the key `user` and has read `bytes` bytes for it.
     #[inline]
     fn read(&mut self, order: &KeyOrder, user: &[u8], bytes: usize) {
         self.left = self.left.saturating_sub(bytes);
@@ -217,17 +235,19 @@ impl ReadSampler {
         self.charge(order, user);
     }
 
-    /// Charges SSTables for the entries that a read skipped at the keys `users`.
+    /// Charges one seek at each key of `users`. A read reports one such key for every MiB of
+    /// entries that it skipped.
     #[cold]
     fn skipped(&self, order: &KeyOrder, users: &[Vec<u8>]) {
         users.iter().for_each(|user| self.charge(order, user));
     }
 
     fn charge(&self, order: &KeyOrder, user: &[u8]) {
-        if let Some((level, table)) = get::sample(order, &self.view, &key::lookup(user, SeqNo::MAX))
+        if let Some((level, table)) =
+            self.tree().and_then(|tree| get::sample(order, tree, &key::lookup(user, SeqNo::MAX)))
             && let Some(store) = self.store.upgrade()
         {
-            store.seek_budget_spent(level, table);
+            store.seek_budget_spent(self.family, level, table);
         }
     }
 }
@@ -366,8 +386,8 @@ impl Cursor {
         if self.on_pair { self.step_with(SnapshotIter::prev) } else { Ok(()) }
     }
 
-    /// Moves the cursor by one pair, in the direction of `step`. If the seek before this move has
-    /// not been charged, charges it now.
+    /// Moves the cursor by one pair with `step`. If the seek before this move has not been charged
+    /// yet, charges it first.
     #[inline]
     fn step_with(&mut self, step: impl Fn(&mut SnapshotIter) -> Result<()>) -> Result<()> {
         if std::mem::take(&mut self.uncharged_seek) {
@@ -376,8 +396,8 @@ impl Cursor {
         self.position(&step, &step)
     }
 
-    /// Moves the cursor by the seek `start`, then over pairs without the prefix by `step`. Charges
-    /// the seek if it searched every run.
+    /// Moves the cursor with the seek `start`, then with `step` over pairs that do not have the
+    /// prefix. Charges the seek if it searched every run.
     fn seek_with(
         &mut self,
         step: impl Fn(&mut SnapshotIter) -> Result<()>,
@@ -395,8 +415,9 @@ impl Cursor {
         Ok(())
     }
 
-    /// Moves the cursor by `start`. While the key at the cursor is within the bounds but does not
-    /// have the prefix, moves the cursor by `step`. Beyond the bounds the cursor is not at a pair.
+    /// Moves the cursor with `start`. As long as the key at the cursor is within the bounds and
+    /// does not have the prefix, moves the cursor with `step`. Beyond the bounds the cursor is not
+    /// at a pair.
     #[inline]
     fn position(
         &mut self,
@@ -437,7 +458,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// Reads the value of the current pair if it is not in the SSTable's blocks.
+    /// Reads the value of the current pair if the value is outside the blocks of the SSTable.
     #[inline(never)]
     fn fetch(&mut self) -> Result<()> {
         self.iter.fetch()?;
@@ -449,7 +470,7 @@ impl Cursor {
     }
 }
 
-/// An iterator over the pairs of a range. It ends after its first error.
+/// An iterator over the pairs of a range. The iterator ends after its first error.
 ///
 /// ```
 /// # use terrace::{Db, Options, ReadOptions};

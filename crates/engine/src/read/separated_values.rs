@@ -1,5 +1,6 @@
-//! Reads separated values. When a cursor moves to a pair, it reads the pair's value from the value
-//! log, with read-ahead. For an inline value (stored next to its key) this costs only a check.
+//! Reads separated values for a cursor. When the cursor moves to a pair, the pair's value is read
+//! from the value log, with read-ahead. For an inline value (a value that is stored with its key)
+//! this costs only a check.
 use super::{
     read_ahead::{Prefetcher, ReadAhead},
     snapshot_iter::SnapshotIter,
@@ -12,11 +13,11 @@ use terrace_storage::{
     placement::{Bytes, Storage, StoredValue, TableReadOptions},
 };
 
-/// Most pairs with inline values that the prefetcher skips to find a separated value. If separated
-/// values are rarer than this, the scan reads each of them without read-ahead.
+/// The maximum number of pairs with inline values that the prefetcher skips to find a separated
+/// value. If separated values are rarer than this, the scan reads each of them without read-ahead.
 const INLINE_SKIP_MAX: usize = 256;
 
-/// The value at the position of a cursor.
+/// The value of a cursor's current pair.
 pub struct SeparatedValues {
     storage: Arc<dyn Storage>,
     how: TableReadOptions,
@@ -57,8 +58,8 @@ impl SeparatedValues {
         SeparatedValues { storage, how, value: ValueLocation::Inline(0), coalescer, ahead }
     }
 
-    /// Reads the value of the pair of key `user` that was written at `seq`. `stored` are the bytes
-    /// stored with the key.
+    /// Reads the value of the pair with key `user` and sequence number `seq`. `stored` are the
+    /// bytes that are stored with the key: an inline value or a value pointer.
     #[inline]
     pub fn read(&mut self, user: &[u8], seq: SeqNo, stored: &[u8]) -> Result<()> {
         if stored.starts_with(INLINE) {
@@ -74,7 +75,8 @@ impl SeparatedValues {
         Ok(())
     }
 
-    /// Returns the value that was read last; `stored` are the bytes stored with its key.
+    /// Returns the value that [`read`](SeparatedValues::read) read last; `stored` are the bytes
+    /// that are stored with its key.
     pub fn value<'a>(&'a self, stored: &'a [u8]) -> &'a [u8] {
         match &self.value {
             ValueLocation::Inline(from) => &stored[*from..],
@@ -86,7 +88,8 @@ impl SeparatedValues {
 /// A function that returns whether a key is within a cursor's bounds.
 type InBounds = dyn Fn(&[u8]) -> bool + Send;
 
-/// Moves over the same pairs as the cursor, ahead of it, and requests their values.
+/// A prefetcher with an iterator of its own. It moves over the pairs that the cursor will reach,
+/// and requests their values.
 struct ValuePrefetcher {
     storage: Arc<dyn Storage>,
     make: Box<dyn Fn() -> SnapshotIter + Send>,

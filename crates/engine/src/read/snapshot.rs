@@ -1,5 +1,5 @@
-//! Snapshots: sequence numbers at which readers read. Compactions keep the entries that a snapshot
-//! sees.
+//! Snapshots: sequence numbers at which readers read. Compactions do not drop the entries that a
+//! snapshot sees.
 use crate::{Error, Result};
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, sync::Arc};
@@ -12,8 +12,8 @@ pub struct Snapshots {
     /// The sequence numbers of the snapshots, each with the number of snapshots that hold it. While
     /// a thread holds this lock, it takes no other lock and does no I/O.
     held: Mutex<BTreeMap<SeqNo, usize>>,
-    /// The process that opened the store. A forked child has a copy of the lock that may stay
-    /// locked forever.
+    /// The process that opened the store. A forked child process must not take the lock `held`: its
+    /// copy of the lock stays locked forever if another thread held it at the fork.
     process: Process,
 }
 
@@ -45,8 +45,8 @@ impl Snapshot {
         self.0.seq.0
     }
 
-    /// Returns the sequence number if the snapshot belongs to the store whose snapshots are
-    /// `registry`.
+    /// Returns the sequence number of the snapshot, or an error if it belongs to another store.
+    /// `registry` has the snapshots of the caller's store.
     pub(crate) fn seq_in(&self, registry: &Arc<Snapshots>) -> Result<SeqNo> {
         if Arc::ptr_eq(&self.0.registry, registry) {
             return Ok(self.0.seq);
@@ -70,10 +70,10 @@ impl Drop for HeldSnapshot {
 }
 
 impl Snapshots {
-    /// Adds a snapshot at the sequence number that `visible` returns. `visible` is called while the
-    /// lock is held, so that no compaction can miss the snapshot.
+    /// Adds a snapshot at the sequence number that `visible` returns. `visible` is called under the
+    /// lock `held`, so every compaction that reads the list later sees the snapshot.
     pub fn hold(self: &Arc<Self>, visible: impl FnOnce() -> SeqNo) -> Snapshot {
-        // A forked child process reads nothing with a snapshot.
+        // In a forked child process no read uses a snapshot, so the lock is not taken there.
         let mut held = self.process.is_current().then(|| self.held.lock());
         let seq = visible();
         if let Some(held) = &mut held {
@@ -82,15 +82,16 @@ impl Snapshots {
         Snapshot(Arc::new(HeldSnapshot { seq, registry: self.clone() }))
     }
 
-    /// Returns the lowest sequence number that a reader may use: the oldest snapshot, or the
-    /// current sequence number.
+    /// Returns the lowest sequence number that a reader may use: that of the oldest snapshot, or
+    /// without a snapshot the current sequence number, which `visible` returns.
     pub fn oldest(&self, visible: impl FnOnce() -> SeqNo) -> SeqNo {
         let held = self.held.lock();
         held.keys().next().copied().unwrap_or_else(visible)
     }
 
     /// Returns the sequence numbers of the snapshots in ascending order, and the current sequence
-    /// number. Every future snapshot is at the current sequence number or above.
+    /// number, which `visible` returns. The sequence number of a later snapshot is never below the
+    /// current one.
     pub fn positions(&self, visible: impl FnOnce() -> SeqNo) -> (Vec<SeqNo>, SeqNo) {
         let held = self.held.lock();
         (held.keys().copied().collect(), visible())

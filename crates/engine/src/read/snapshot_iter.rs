@@ -1,11 +1,12 @@
-//! Iterates over the pairs that a snapshot sees in a merging iterator. For each user key it takes
-//! the newest entry at or below the snapshot's sequence number. The key has a pair if this entry
-//! is a put and no newer range tombstone shadows it.
+//! Iterates over the pairs that a snapshot sees in a merging iterator. For each user key, the
+//! iterator takes the newest entry at or below the snapshot's sequence number. The snapshot sees a
+//! pair for the key if this entry is a put and no newer range tombstone shadows it.
 //!
-//! In a forward iteration the merging iterator is at the current entry. In a backward iteration
-//! the versions of a key are reached oldest first. The merging iterator is then before all
-//! versions of the key, and a copy of the current entry is saved. No copy is made if the previous
-//! entry is known to have another user key.
+//! In a forward iteration, the merging iterator stays at the entry of the current pair. In a
+//! backward iteration, the merging iterator reaches the oldest entry of a key first. To find the
+//! newest one it must move over all entries of the key, so the iterator saves a copy of the pair
+//! before the merging iterator moves on. No copy is needed if the previous entry is known to have
+//! another user key.
 use super::{merge::Merge, range_tombstone_iter::RangeTombstoneIter};
 use crate::Result;
 use terrace_format::{
@@ -18,30 +19,32 @@ enum Position {
     Nothing,
     /// The pair is the current entry of the merging iterator.
     Current,
-    /// The pair is the saved copy. The merging iterator is before its key.
+    /// The pair is the saved copy. The merging iterator is before all entries of its key.
     Saved,
 }
 
-/// LevelDB's period of read sampling, in bytes of keys and values.
+/// The period of read sampling, in bytes of keys and values: after so many bytes a scan charges
+/// one seek to a seek budget. The number is LevelDB's.
 pub const SAMPLE_BYTES: usize = 1 << 20;
-/// Minimum number of bytes charged for a skipped entry. Without it tombstones, which are short,
-/// would count little.
+/// The minimum number of bytes that one skipped entry adds to the period of read sampling.
+/// Tombstones are short, so without this minimum a scan over many of them would charge almost
+/// nothing.
 const SKIPPED_BYTES_MIN: usize = 1 << 10;
 
-/// Most sampled keys in one move of the iterator.
+/// The maximum number of keys that one move of the iterator samples.
 const SKIPPED_KEYS_MAX: usize = 64;
 
-/// Skipped entries: entries that are shadowed, deleted, or too new for this snapshot. To read them
-/// costs as much as to read other entries, and a compaction could remove them.
+/// The entries that the iterator skips: entries that are shadowed, deleted, or too new for its
+/// snapshot. A skipped entry costs as much as any other to read, and a compaction could remove it.
 #[derive(Default)]
 struct SkippedEntries {
-    /// Bytes skipped since the last sampled key.
+    /// The number of bytes skipped since the last sampled key.
     bytes: usize,
     keys: Vec<Vec<u8>>,
 }
 
 impl SkippedEntries {
-    /// Records that the iterator skips the current entry of `merge`.
+    /// Records that the iterator skips the current entry of the merging iterator `merge`.
     #[inline]
     fn add(&mut self, merge: &Merge) {
         let (internal, bytes) = merge.sized_key();
@@ -55,16 +58,16 @@ impl SkippedEntries {
     }
 }
 
-/// Iterates over the user keys and values that a snapshot sees. Each key is returned once; deleted
-/// keys are not returned.
+/// An iterator over the user keys and values that a snapshot sees. It returns each key once, and
+/// no deleted key.
 pub struct SnapshotIter {
     order: KeyOrder,
     merge: Merge,
-    /// Range tombstones of the same sources; `None` if the store has none.
+    /// Finds the range tombstones of the same sources; `None` if the store has none.
     tombstones: Option<RangeTombstoneIter>,
     seq: SeqNo,
     position: Position,
-    /// The saved user key in state `Saved`, otherwise the previous user key.
+    /// In position `Saved`, the user key of the saved pair; otherwise the previous user key.
     key: Vec<u8>,
     value: Vec<u8>,
     /// Sequence number of the saved pair.
@@ -73,7 +76,7 @@ pub struct SnapshotIter {
 }
 
 impl SnapshotIter {
-    /// Makes an iterator at `seq` that is not positioned.
+    /// Makes an iterator for a reader at the sequence number `seq`. It is not positioned.
     #[inline]
     pub fn new(order: KeyOrder, merge: Merge, tombstones: Option<RangeTombstoneIter>, seq: SeqNo) -> SnapshotIter {
         SnapshotIter {
@@ -104,8 +107,8 @@ impl SnapshotIter {
         }
     }
 
-    /// Reads the value of the current pair if it is stored in a separate file. The iterator must
-    /// be at a pair.
+    /// Reads the value of the current pair if the value is in a separate file, as in directory
+    /// tables. The iterator must be at a pair.
     pub fn fetch(&mut self) -> Result<()> {
         match self.position {
             Position::Saved => Ok(()), // saved with its value
@@ -155,19 +158,20 @@ impl SnapshotIter {
         }
     }
 
-    /// Returns one key for each [`SAMPLE_BYTES`] of entries skipped since the last call.
+    /// Returns the sampled keys: one key for each [`SAMPLE_BYTES`] of entries skipped since the
+    /// last call.
     #[inline]
     pub fn skipped(&mut self) -> Option<Vec<Vec<u8>>> {
         (!self.skipped.keys.is_empty()).then(|| std::mem::take(&mut self.skipped.keys))
     }
 
-    /// Returns whether every source is positioned. A seek may leave some sources unpositioned
-    /// until the iterator is moved; see [`Merge::find`].
+    /// Returns whether every source of the merging iterator is positioned. A seek may leave some
+    /// sources unpositioned until the iterator is moved; see [`Merge::find`].
     pub fn is_whole(&self) -> bool {
         self.merge.is_whole()
     }
 
-    /// Moves the iterator to the first visible key at or after `user`. If there is none, the
+    /// Moves the iterator to the first visible key at or after `user`. If there is no such key, the
     /// iterator is not at a pair afterwards.
     pub fn seek(&mut self, user: &[u8]) -> Result<()> {
         self.position = Position::Nothing;
@@ -189,8 +193,8 @@ impl SnapshotIter {
         self.find_backward()
     }
 
-    /// Moves the iterator to the last visible key before `user`. If there is none, the iterator is
-    /// not at a pair afterwards.
+    /// Moves the iterator to the last visible key before `user`. If there is no such key, the
+    /// iterator is not at a pair afterwards.
     pub fn seek_before(&mut self, user: &[u8]) -> Result<()> {
         self.position = Position::Nothing;
         self.merge.seek(&Lookup::new(user, SeqNo::MAX))?;
@@ -202,8 +206,8 @@ impl SnapshotIter {
         self.find_backward()
     }
 
-    /// Moves the iterator to the next visible key. If there is none, it is not at a pair
-    /// afterwards. If the iterator is not at a pair, the call does nothing.
+    /// Moves the iterator to the next visible key. If there is no such key, the iterator is not at
+    /// a pair afterwards. If the iterator is not at a pair, the call does nothing.
     #[inline]
     pub fn next(&mut self) -> Result<()> {
         let (position, seq) = (self.position, self.seq);
@@ -216,7 +220,7 @@ impl SnapshotIter {
         if position == Position::Current && self.merge.next_distinct_user_key(seen) { Ok(()) } else { self.next_slow() }
     }
 
-    /// Moves the iterator to the next visible key, over other versions of the current key and over
+    /// As [`next`](SnapshotIter::next), for all cases: skips older entries of the current key, and
     /// keys that the snapshot does not see.
     fn next_slow(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.position, Position::Nothing) {
@@ -231,8 +235,8 @@ impl SnapshotIter {
         self.find_forward(true)
     }
 
-    /// Moves the iterator to the previous visible key. If there is none, it is not at a pair
-    /// afterwards. If the iterator is not at a pair, the call does nothing.
+    /// Moves the iterator to the previous visible key. If there is no such key, the iterator is not
+    /// at a pair afterwards. If the iterator is not at a pair, the call does nothing.
     pub fn prev(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.position, Position::Nothing) {
             Position::Nothing => return Ok(()),
@@ -248,15 +252,15 @@ impl SnapshotIter {
         self.find_backward()
     }
 
-    /// Saves the user key of the current entry.
+    /// Copies the user key of the merging iterator's current entry to `key`.
     #[inline]
     fn save_key(&mut self) {
         self.key.clear();
         self.key.extend_from_slice(key::user_key(self.merge.key()));
     }
 
-    /// Moves the merging iterator forward from its current entry to the first entry that is a pair
-    /// for the snapshot. With `skipped`, entries whose key does not follow the saved key are
+    /// Moves the merging iterator forward, from its current entry to the first entry that is a pair
+    /// for the snapshot. If `skipped` is set, entries at or before the user key in `key` are
     /// skipped. If there is no pair, the iterator is not at a pair afterwards.
     #[inline]
     fn find_forward(&mut self, mut skipped: bool) -> Result<()> {
@@ -274,7 +278,9 @@ impl SnapshotIter {
                 if let Some(span) = covered
                     && let Some(to) = span.to.as_ref().filter(|_| span.source < self.merge.source())
                 {
-                    // All entries of this source within the span are older than the tombstone.
+                    // A range tombstone of a newer source shadows the entry. All entries of this
+                    // source within the span are older than the tombstone, so the source can skip
+                    // them.
                     let target = key::lookup(to, SeqNo::MAX);
                     self.merge.skip_to(&target)?;
                     continue;
@@ -288,9 +294,9 @@ impl SnapshotIter {
         Ok(())
     }
 
-    /// Moves the merging iterator backward from its current entry until it has found a visible
-    /// key. Afterwards it is at the newest visible version of that key, or before all versions of
-    /// that key; in the second case the pair is saved.
+    /// Moves the merging iterator backward from its current entry until it has found a visible key.
+    /// Afterwards the merging iterator is at the newest visible entry of that key (`Current`), or
+    /// before all entries of the key, and the pair is saved (`Saved`).
     fn find_backward(&mut self) -> Result<()> {
         let mut found = false;
         while self.merge.valid() {

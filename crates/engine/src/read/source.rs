@@ -7,14 +7,14 @@ use std::{
 };
 use terrace_format::key;
 
-/// Direction of iteration.
+/// A direction of iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     Forward,
     Backward,
 }
 
-/// A sorted source.
+/// A sorted source of a merging iterator.
 #[expect(clippy::large_enum_variant, reason = "boxing would add an indirection per key")]
 pub enum Source {
     /// A memtable.
@@ -23,7 +23,7 @@ pub enum Source {
     Run(RunCursor),
 }
 
-/// Calls the method of the same name of the source's cursor. Methods of memtable cursors cannot
+/// Calls the method of the same name on the cursor of a source. Methods of memtable cursors cannot
 /// fail.
 macro_rules! dispatch {
     ($source:expr, $cursor:ident => $mem:expr, $run:expr) => {
@@ -50,8 +50,8 @@ impl Source {
         dispatch!(self, c => c.value(), c.entries().value())
     }
 
-    /// Returns whether the source may have entries of `target`'s user key, by filters and key
-    /// ranges.
+    /// Returns whether the source may have an entry of the user key of `target`, according to
+    /// filters and key ranges.
     pub fn may_have(&self, target: &[u8]) -> Result<bool> {
         dispatch!(self, c => Ok(c.may_have(key::user_key(target))), c.may_have(target))
     }
@@ -68,7 +68,8 @@ impl Source {
         dispatch!(self, c => { c.seek_last(); Ok(()) }, c.seek_last())
     }
 
-    /// Returns the corruption error for a source that a seek left at an impossible position.
+    /// Returns the corruption error for a seek that left the source at an entry outside the range
+    /// that it sought.
     #[cold]
     pub fn out_of_order(&self) -> Error {
         match self {
@@ -114,16 +115,16 @@ impl Source {
     }
 }
 
-/// The sources of a merging iterator. Its memory is reused for the next iterator of the same
-/// thread, because a cursor often seeks only once, and an allocation of two kilobytes is not
-/// cheap.
+/// The sources of a merging iterator. When the list is dropped, the thread keeps its memory for
+/// its next list. The reason: a cursor often seeks only once, and an allocation of two kilobytes
+/// is a notable part of the cost of one seek.
 pub struct Sources(Vec<Source>);
 
-/// Most sources for which the memory is kept for reuse (18 KiB).
+/// The maximum number of sources for which a thread keeps the memory (18 KiB).
 const SCRATCH_MAX: usize = 64;
 
 thread_local! {
-    /// Empty memory for this thread's next iterator.
+    /// The memory that this thread keeps for its next list of sources.
     static SCRATCH: Cell<Vec<Source>> = const { Cell::new(Vec::new()) };
 }
 
@@ -139,8 +140,8 @@ impl Drop for Sources {
     fn drop(&mut self) {
         self.0.clear();
         if self.0.capacity() <= SCRATCH_MAX {
-            // If two lists of a thread exist at the same time, the memory of the one dropped last
-            // is kept.
+            // If a thread has two lists at the same time, it keeps the memory of the list that is
+            // dropped last.
             let _ = SCRATCH.try_with(|scratch| scratch.set(std::mem::take(&mut self.0)));
         }
     }

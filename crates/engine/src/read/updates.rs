@@ -1,13 +1,16 @@
 //! Reads the newest part of the history: the writes that are still in WALs, in the order in which
 //! they were written.
 //!
-//! The first record of a WAL is empty and carries the sequence number at which the WAL begins. A
-//! WAL ends at the sequence number at which the next one begins, even if more records follow in
-//! its file. Those records are writes that recovery dropped after a power cut, or that failed
+//! The first record of a WAL is empty. It states the sequence number at which the WAL begins. A
+//! WAL ends at the sequence number at which the next one begins, even if its file has more
+//! records. Those records are writes that recovery dropped after a power cut, or that failed
 //! because the disk was full. They never became part of the history, and the next WAL reuses their
-//! sequence numbers. In a chain of WALs the first sequence numbers therefore ascend. A WAL that
-//! does not begin below all later ones contributes nothing. First records are read from the newest
-//! WAL backward, as far as needed.
+//! sequence numbers.
+//!
+//! In a chain of WALs the first sequence numbers therefore ascend. A WAL whose first sequence
+//! number is not below that of every later WAL contributes nothing to the history. The first
+//! records are read from the newest WAL backward, until a WAL begins at or before the requested
+//! sequence number.
 use crate::{Error, Result, WriteBatch, version::obsolete_files::WalFollower};
 use std::{collections::VecDeque, sync::Arc};
 use terrace_format::{LogId, SeqNo, batch::Batch};
@@ -29,7 +32,7 @@ use terrace_storage::{
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
-    /// Sequence number of the first operation. Each further operation has the next number.
+    /// The sequence number of the first operation. Each further operation has the next number.
     pub sequence: u64,
     /// The operations. All batches of one write group are in one update, and no batch is split.
     pub batch: WriteBatch,
@@ -42,31 +45,33 @@ impl Update {
     }
 }
 
-/// An iterator over the writes after a sequence number, up to the moment of the call; see
-/// [`Db::updates_since`](crate::Db::updates_since). It ends after its first error.
+/// An iterator over the writes that follow a sequence number, up to the last write before the
+/// call; see [`Db::updates_since`](crate::Db::updates_since). The iterator ends after its first
+/// error.
 pub struct Updates {
     storage: Arc<dyn Storage>,
-    /// Keeps the WALs of the chain from being removed.
+    /// Prevents the deletion of WALs that the iterator has not read yet.
     follower: Arc<WalFollower>,
-    /// WALs to read, oldest first. Only the first of them is open, because there may be many.
+    /// The WALs that remain to be read, oldest first. Only the first of them is open, because there
+    /// may be many.
     chain: VecDeque<WalLink>,
     reader: Option<Box<dyn LogReader>>,
-    /// The next sequence number to return.
+    /// The sequence number of the next operation to return.
     next: SeqNo,
-    /// The last sequence number at the time of the call.
+    /// The last sequence number in the store when the iterator was made; zero after an error.
     last: SeqNo,
     process: Process,
 }
 
-/// A WAL written by Terrace.
+/// A WAL of the chain. Terrace wrote it, so its first sequence number is known.
 struct WalLink {
     log: LogId,
     first_sequence: SeqNo,
 }
 
 impl Updates {
-    /// Opens the writes after `since` and up to `last`. `logs` are the WALs, oldest first, and
-    /// `follower` keeps them from being removed.
+    /// Opens the writes with sequence numbers above `since` and up to `last`. `logs` are the WALs,
+    /// oldest first. `follower` prevents their deletion.
     pub(crate) fn open(
         storage: Arc<dyn Storage>,
         follower: Arc<WalFollower>,
@@ -76,8 +81,9 @@ impl Updates {
     ) -> Result<Updates> {
         let (mut chain, next) = (VecDeque::<WalLink>::new(), since.plus(1));
         for log in logs.into_iter().rev() {
-            // LevelDB wrote this WAL, or its first record is torn. Earlier WALs therefore cannot be
-            // connected with later ones.
+            // The first record does not state where this WAL begins: LevelDB wrote the WAL, or the
+            // record is torn. Nothing shows whether an earlier WAL ends where this one begins, so
+            // the chain ends here.
             let Some(first_sequence) = first_sequence(&mut *storage.open_log(log, LogKind::Wal)?)? else { break };
             if chain.front().is_none_or(|younger| first_sequence < younger.first_sequence) {
                 chain.push_front(WalLink { log, first_sequence });
@@ -128,8 +134,8 @@ impl Updates {
         Ok(None)
     }
 
-    /// Closes the first WAL of the chain, which is read to its end. The next WAL must continue at
-    /// the sequence number at which this one ended.
+    /// Closes the first WAL of the chain, which has been read to its end. Returns an error if the
+    /// next WAL begins after the next sequence number to return, because writes are then missing.
     fn leave(&mut self) -> Result<()> {
         self.reader = None;
         self.chain.pop_front();

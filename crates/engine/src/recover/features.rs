@@ -8,7 +8,7 @@ use crate::{CompactionStyle, Error, Options, Result};
 use terrace_format::{
     Layout, TableForm, Values,
     compress::Codec,
-    edit::SORTED_RUNS,
+    edit::{COLUMN_FAMILIES, SORTED_RUNS},
     format_file::{FormatFile, is_known},
     range_tombstones,
     value_log::WAL_SIDECAR,
@@ -54,6 +54,37 @@ pub fn create(storage: &dyn Storage, options: &Options) -> Result<Vec<String>> {
     let file = FormatFile { in_batches, ..FormatFile::new(layout, features) };
     storage.publish_format_file(&file.encode())?;
     Ok(file.features)
+}
+
+/// Adds the feature for column families to the format file. `known` are the features with which
+/// the store was opened.
+pub fn announce_families(storage: &dyn Storage, known: &[String]) -> Result<()> {
+    if known.iter().any(|feature| feature == COLUMN_FAMILIES) {
+        return Ok(());
+    }
+    let file = storage.load_format_file()?.map(|text| decode_format_file(&storage.name(), &text)).transpose()?;
+    let mut file = file.unwrap_or_else(|| FormatFile::new(storage.layout(), []));
+    if !file.features.iter().any(|feature| feature == COLUMN_FAMILIES) {
+        file.features.push(COLUMN_FAMILIES.into());
+        storage.publish_format_file(&file.encode())?;
+    }
+    Ok(())
+}
+
+/// Refuses the repair of a store with column families: without a manifest a repair does not know
+/// the family of a table, and would merge the key spaces. `in_manifest` are the features of the
+/// manifest, if it can be read.
+pub fn refuse_families(storage: &dyn Storage, in_manifest: &[String]) -> Result<()> {
+    let text = storage.load_format_file().ok().flatten();
+    let file = text.and_then(|text| decode_format_file(&storage.name(), &text).ok());
+    let announced = file.map_or_else(Vec::new, |file| file.features);
+    if announced.iter().chain(in_manifest).any(|feature| feature == COLUMN_FAMILIES) {
+        let name = storage.name();
+        return Err(Error::Unsupported(format!(
+            "{name} has column families, which a repair does not support yet; restore a checkpoint of the store"
+        )));
+    }
+    Ok(())
 }
 
 /// Gives a new store `to` the layout of store `from` and `features`. The medium of `to` stays as

@@ -8,10 +8,13 @@
 //! edit named is missing or has another length.
 use crate::{
     Error, Options, Result,
-    version::{TableRef, Version, meta_of},
+    version::{TableRef, Version, meta_of, set::Pointers},
 };
 use std::{collections::BTreeMap, sync::Arc};
-use terrace_format::{LEVELS, LogId, SeqNo, TableId, edit::Edit};
+use terrace_format::{
+    FamilyId, LEVELS, LogId, SeqNo, TableId,
+    edit::{Edit, FamilyChange},
+};
 use terrace_storage::{
     Error as StorageError,
     placement::{LogEvent, LogKind, ObjectId, Storage, TableMeta},
@@ -33,8 +36,11 @@ pub struct ManifestState {
     pub replay_from: LogId,
     /// An older WAL that LevelDB may name as well.
     pub prev_log: Option<LogId>,
-    /// For each level, the internal key at which the level's next compaction starts.
-    pub pointers: [Vec<u8>; LEVELS],
+    /// The compaction pointers.
+    pub pointers: Pointers,
+    /// The number of the next column family. The manifest has created no family with this number or
+    /// a larger one.
+    pub next_family: FamilyId,
     /// Features that a reader must support.
     pub requires: Vec<String>,
 }
@@ -44,8 +50,13 @@ pub struct ManifestState {
 struct EditSum {
     edits: u64,
     numbers: Edit,
-    pointers: [Vec<u8>; LEVELS],
+    pointers: Pointers,
+    /// The tables, each with its level number of [`FamilyId::level`].
     tables: BTreeMap<(usize, TableId), TableMeta>,
+    /// The names of the column families other than the default one.
+    families: BTreeMap<FamilyId, Arc<str>>,
+    /// The largest number of a column family that was ever created.
+    youngest_family: FamilyId,
 }
 
 /// Reads manifest `id`.
@@ -100,9 +111,8 @@ enum Unusable {
 impl EditSum {
     fn add(&mut self, edit: Edit) -> std::result::Result<(), String> {
         self.edits += 1;
-        for (level, pointer) in edit.compact_pointers {
-            self.pointers[level] = pointer;
-        }
+        edit.families.into_iter().try_for_each(|change| self.change_family(change))?;
+        self.pointers.extend(edit.compact_pointers);
         for (level, id) in &edit.deleted {
             // LevelDB accepts the deletion of an unknown table, and LevelDB's repair writes such
             // edits.
@@ -110,6 +120,13 @@ impl EditSum {
         }
         let entries: BTreeMap<TableId, u64> = edit.entries.into_iter().collect();
         for (level, added) in edit.added {
+            let (family, _) = FamilyId::of_level(level);
+            if family != FamilyId::DEFAULT && !self.families.contains_key(&family) {
+                return Err(format!(
+                    "table {} is added to level {level}, of a column family that does not exist",
+                    added.id
+                ));
+            }
             let meta = meta_of(&added, entries.get(&added.id).copied().unwrap_or(0));
             if self.tables.insert((level, added.id), meta).is_some() {
                 return Err(format!("table {} is added to level {level} twice", added.id));
@@ -122,6 +139,24 @@ impl EditSum {
         numbers.next_file_number = edit.next_file_number.or(numbers.next_file_number);
         numbers.last_sequence = edit.last_sequence.or(numbers.last_sequence);
         numbers.requires.extend(edit.requires);
+        Ok(())
+    }
+
+    fn change_family(&mut self, change: FamilyChange) -> std::result::Result<(), String> {
+        match change {
+            FamilyChange::Created { id, name, .. } => {
+                if id <= self.youngest_family {
+                    return Err(format!("column family {id} ({name:?}) is created a second time"));
+                }
+                self.youngest_family = self.youngest_family.max(id);
+                self.families.insert(id, name.into());
+            }
+            FamilyChange::Dropped(id) => {
+                self.youngest_family = self.youngest_family.max(id);
+                self.families.remove(&id);
+                self.tables.retain(|(level, _), _| FamilyId::of_level(*level).0 != id);
+            }
+        }
         Ok(())
     }
 
@@ -145,22 +180,33 @@ impl EditSum {
             )));
         }
         let tables = self.tables.into_iter().map(|((level, _), meta)| (level, TableRef::new(meta))).collect();
+        let families = self.families;
         Ok(ManifestState {
             ours,
-            version: version_of(tables, options).map_err(Unusable::Text)?,
+            version: version_of(tables, families, options).map_err(Unusable::Text)?,
             next_file: self.numbers.next_file_number.ok_or_else(|| missing("next file number"))?,
             base: self.numbers.last_sequence.ok_or_else(|| missing("last sequence"))?,
             replay_from: LogId(self.numbers.log_number.ok_or_else(|| missing("log number"))?),
             prev_log: self.numbers.prev_log_number.filter(|number| *number > 0).map(LogId),
             pointers: self.pointers,
+            next_family: FamilyId(self.youngest_family.0 + 1),
             requires: self.numbers.requires,
         })
     }
 }
 
-/// Builds a version of `tables`, each given with its level.
-fn version_of(tables: Vec<(usize, TableRef)>, options: &Options) -> std::result::Result<Version, String> {
-    let mut levels: [Vec<Arc<TableRef>>; LEVELS] = Default::default();
-    tables.into_iter().for_each(|(level, table)| levels[level].push(Arc::new(table)));
-    Version::from_tables(options.order(), levels)
+/// Builds a version of `tables`, each given with its level number of [`FamilyId::level`].
+fn version_of(
+    tables: Vec<(usize, TableRef)>,
+    families: BTreeMap<FamilyId, Arc<str>>,
+    options: &Options,
+) -> std::result::Result<Version, String> {
+    let mut trees: BTreeMap<FamilyId, [Vec<Arc<TableRef>>; LEVELS]> = BTreeMap::new();
+    for (level, table) in tables {
+        let (family, level) = FamilyId::of_level(level);
+        trees.entry(family).or_default()[level].push(Arc::new(table));
+    }
+    let default = trees.remove(&FamilyId::DEFAULT).unwrap_or_default();
+    let families = families.into_iter().map(|(id, name)| (id, name, trees.remove(&id).unwrap_or_default()));
+    Version::from_families(options.order(), default, families)
 }

@@ -28,11 +28,12 @@ mod salvage_iter;
 pub mod salvage_scan;
 mod spill;
 
-pub use features::create_alike;
+pub use features::{announce_families, create_alike};
 
 use crate::{
     Damage, Error, Options, Result,
     mem::MemTable,
+    read::view::FamilyMemtables,
     version::{
         add_to,
         segments::Segments,
@@ -43,7 +44,7 @@ use crate::{
 use replay::{Replayed, replay};
 use replay_sink::{ReplayTarget, WrittenTables};
 use std::{collections::BTreeMap, sync::Arc};
-use terrace_format::{LogId, SeqNo, Values, batch, edit::Edit};
+use terrace_format::{FamilyId, LogId, SeqNo, Values, batch, edit::Edit};
 use terrace_storage::placement::{Listed, LogKind, ObjectId, Storage};
 
 /// A recovered store.
@@ -54,6 +55,8 @@ pub struct Recovered {
     pub last: SeqNo,
     /// Memtables of a store opened read-only, newest first.
     pub memtables: Vec<Arc<MemTable>>,
+    /// The memtables of other column families of a store opened read-only.
+    pub family_memtables: BTreeMap<FamilyId, FamilyMemtables>,
     /// Number of entries replayed from WALs. Only [`inspect`] counts them.
     pub replayed_entries: u64,
     /// The parts that only a store opened for writing has; `None` in a store opened read-only.
@@ -152,16 +155,27 @@ fn recover(storage: &dyn Storage, options: &Options, purpose: Purpose) -> Result
         base: manifest.base,
         replay_from: manifest.replay_from,
         pointers: manifest.pointers,
+        next_family: manifest.next_family,
         version: manifest.version,
     };
     let Replayed { memtables, tables, entries, last, set_aside, damage } = replayed;
     if !writes {
-        let memtables = memtables.into_iter().rev().collect();
+        let (memtables, family_memtables) = newest_first(memtables);
         let versions = VersionSet::new(options.order().clone(), start);
         let (writer, replayed_entries) = (None, entries);
-        return Ok(Recovered { versions, last, memtables, replayed_entries, writer, requires, set_aside, damage });
+        return Ok(Recovered {
+            versions,
+            last,
+            memtables,
+            family_memtables,
+            replayed_entries,
+            writer,
+            requires,
+            set_aside,
+            damage,
+        });
     }
-    let old_tables: Vec<_> = start.version.tables().map(|(_, table)| table.meta.clone()).collect();
+    let old_tables: Vec<_> = start.version.all_tables().map(|(_, table)| table.meta.clone()).collect();
     storage.settle(&old_tables)?;
     let start = add_tables(storage, options, start, tables, last)?;
     for log in &set_aside {
@@ -195,6 +209,19 @@ fn above(listed: &[Listed]) -> u64 {
     listed.iter().map(|found| found.object.number() + 1).max().unwrap_or(0)
 }
 
+/// Divides replayed memtables, oldest first, into those of the default column family, newest
+/// first, and those of the other families.
+fn newest_first(
+    memtables: Vec<(FamilyId, Arc<MemTable>)>,
+) -> (Vec<Arc<MemTable>>, BTreeMap<FamilyId, FamilyMemtables>) {
+    let mut families: BTreeMap<FamilyId, FamilyMemtables> = BTreeMap::new();
+    for (family, mem) in memtables.into_iter().rev() {
+        families.entry(family).or_default().sealed.push(mem);
+    }
+    let default = families.remove(&FamilyId::DEFAULT).unwrap_or_default().sealed;
+    (default, families)
+}
+
 /// Adds the tables that replay wrote, all durable, to level 0 of `start`. Its base becomes `last`.
 fn add_tables(
     storage: &dyn Storage,
@@ -205,7 +232,7 @@ fn add_tables(
 ) -> Result<Start> {
     let (metas, next_file) = tables.into_durable()?;
     let mut edit = Edit::default();
-    metas.iter().for_each(|meta| add_to(&mut edit, 0, meta));
+    metas.iter().for_each(|(family, meta)| add_to(&mut edit, family.level(0), meta));
     let apply = start.version.apply(options.order(), &edit);
     start.version = apply.map_err(|detail| Error::corrupt("manifest", storage.name(), 0, detail))?;
     (start.next_file, start.base) = (next_file, last);
@@ -240,6 +267,7 @@ pub fn begin(
         versions,
         last,
         memtables: Vec::new(),
+        family_memtables: BTreeMap::new(),
         replayed_entries: 0,
         writer: Some(writer),
         requires,

@@ -33,7 +33,7 @@ pub fn kept_logs(listed: &[Listed], bytes_max: u64) -> Vec<(LogId, u64)> {
 /// Returns the obsolete files: files that were listed before the new root was made and that
 /// neither `version` nor `kept` names. They include all older WALs and manifests.
 pub fn orphans(listed: &[Listed], version: &Version, kept: &[(LogId, u64)]) -> Vec<ObjectId> {
-    let tables = version.tables().flat_map(|(_, table)| crate::version::objects(table));
+    let tables = version.all_tables().flat_map(|(_, table)| crate::version::objects(table));
     let kept = kept.iter().flat_map(|(log, _)| [ObjectId::Wal(*log), ObjectId::WalSidecar(*log)]);
     let named: BTreeSet<ObjectId> = tables.chain(kept).collect();
     listed.iter().map(|found| found.object).filter(|object| !named.contains(object)).collect()
@@ -53,7 +53,7 @@ pub fn remove_tables(storage: &dyn Storage, version: &Version) -> Result<()> {
 /// fails, and the rest of the store can be read.
 pub fn check_tables_present(storage: &dyn Storage, version: &Version, listed: &[Listed]) -> Result<()> {
     let present: BTreeSet<ObjectId> = listed.iter().map(|found| found.object).collect();
-    for (level, table) in version.tables() {
+    for (level, table) in version.all_tables() {
         let file = file_of(&table.meta);
         if !present.contains(&file) {
             let object = format!("{} of level {level}", storage.place_of(file));

@@ -24,11 +24,11 @@
 //! records.
 use super::{
     manifest::ManifestState,
-    replay_sink::{ReplaySink, ReplayTarget, WrittenTables},
+    replay_sink::{Families, ReplaySink, ReplayTarget, WrittenTables},
 };
 use crate::{Damage, Error, Options, Recovery, Result, mem::MemTable};
 use std::{collections::BTreeMap, sync::Arc};
-use terrace_format::{LogId, SeqNo, batch::Batch, value_log};
+use terrace_format::{FamilyId, LogId, SeqNo, batch::Batch, value_log};
 use terrace_storage::placement::{Listed, LogEvent, LogKind, LogReader, ObjectId, Storage};
 
 /// Largest offset of a WAL's head. The head is an empty batch at the start of the file, or
@@ -44,7 +44,7 @@ const DAMAGE_MAX: usize = 1000;
 pub struct Replayed<'a> {
     /// The memtables, oldest first, each at most as large as a memtable may be. Only for
     /// [`ReplayTarget::Memtables`].
-    pub memtables: Vec<Arc<MemTable>>,
+    pub memtables: Vec<(FamilyId, Arc<MemTable>)>,
     /// Tables of level 0. Only for [`ReplayTarget::Tables`].
     pub tables: WrittenTables<'a>,
     /// Number of replayed entries. Only for [`ReplayTarget::Count`].
@@ -230,7 +230,7 @@ impl<'a> History<'a> {
             durable: SeqNo::ZERO,
             salvage_to,
             bytes: BTreeMap::new(),
-            sink: ReplaySink::new(storage, options, target),
+            sink: ReplaySink::new(storage, options, Families::of(manifest), target),
             last: manifest.base,
             set_aside,
             damage: Vec::new(),

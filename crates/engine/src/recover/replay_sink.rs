@@ -1,20 +1,24 @@
 //! The destination of replayed entries. Replay either keeps them in memtables, writes them to
 //! tables of level 0, or only counts them.
 //!
-//! Replay fills one memtable at a time. [`ReplayTarget`] decides whether a full memtable is kept,
-//! written as a table, or counted and dropped. With the last two targets, replay has only one
-//! memtable in memory, whatever the size of the WALs.
+//! Replay fills one memtable of each column family at a time. [`ReplayTarget`] decides whether
+//! full memtables are kept, written as tables, or counted and dropped. With the last two targets,
+//! replay has only these memtables in memory, whatever the size of the WALs.
 //!
 //! No manifest names a table that replay writes until the open publishes a new manifest. If a
 //! crash happens before that, the table is an obsolete file. The next open removes it and replays
 //! the same WALs again. If an open is refused, dropping [`WrittenTables`] removes the tables of
 //! that open.
-use crate::{Options, Result, jobs::flush, mem::MemTable, version::objects_written_with};
-use std::sync::Arc;
-use terrace_format::{LogId, TableId, batch::Batch};
+use super::manifest::ManifestState;
+use crate::{Error, Options, Result, jobs::flush, mem::MemTable, version::objects_written_with};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+use terrace_format::{FamilyId, LogId, TableId, batch::Batch};
 use terrace_storage::{
     DurabilityHandle,
-    placement::{Storage, TableMeta},
+    placement::{ObjectId, Storage, TableMeta},
 };
 
 /// Most tables that wait for durability at the same time. Each may hold a file descriptor until it
@@ -32,14 +36,44 @@ pub enum ReplayTarget {
     Count,
 }
 
+/// The column families to which replayed writes may belong.
+pub struct Families {
+    /// The families that exist.
+    alive: BTreeSet<FamilyId>,
+    /// No family of the store had this number or a larger one.
+    next: FamilyId,
+}
+
+impl Families {
+    /// Returns the column families of `manifest`.
+    pub fn of(manifest: &ManifestState) -> Families {
+        Families { alive: manifest.version.families().keys().copied().collect(), next: manifest.next_family }
+    }
+
+    /// Returns whether writes to `family` are replayed. Writes to a dropped family are not.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if the family never existed. A family is created in the manifest before
+    /// the first write to it.
+    fn replays(&self, storage: &dyn Storage, log: LogId, family: FamilyId) -> Result<bool> {
+        if family >= self.next {
+            let detail = format!("a write names column family {family}, which the manifest does not know");
+            return Err(Error::corrupt("log", storage.place_of(ObjectId::Wal(log)), 0, detail));
+        }
+        Ok(self.alive.contains(&family))
+    }
+}
+
 /// Collects the entries of the history, oldest first.
 pub struct ReplaySink<'a> {
     options: &'a Options,
     storage: &'a dyn Storage,
     target: ReplayTarget,
-    active: Option<Arc<MemTable>>,
+    families: Families,
+    /// The memtables that are being filled, by column family.
+    active: BTreeMap<FamilyId, Arc<MemTable>>,
     /// Full memtables, oldest first; only with [`ReplayTarget::Memtables`].
-    pub memtables: Vec<Arc<MemTable>>,
+    pub memtables: Vec<(FamilyId, Arc<MemTable>)>,
     /// Entries counted so far; only with [`ReplayTarget::Count`].
     pub entries: u64,
     /// Tables written so far; only with [`ReplayTarget::Tables`].
@@ -48,10 +82,16 @@ pub struct ReplaySink<'a> {
 
 impl<'a> ReplaySink<'a> {
     /// Makes an empty sink. The memory budget of `storage` counts the memory of its memtables.
-    pub fn new(storage: &'a dyn Storage, options: &'a Options, target: ReplayTarget) -> ReplaySink<'a> {
+    pub fn new(
+        storage: &'a dyn Storage,
+        options: &'a Options,
+        families: Families,
+        target: ReplayTarget,
+    ) -> ReplaySink<'a> {
         let next_file = if let ReplayTarget::Tables(next_file) = target { next_file } else { 0 };
         let tables = WrittenTables { storage, next_file, metas: Vec::new(), unsynced: Vec::new() };
-        ReplaySink { options, storage, target, active: None, memtables: Vec::new(), entries: 0, tables }
+        let (active, memtables) = (BTreeMap::new(), Vec::new());
+        ReplaySink { options, storage, target, families, active, memtables, entries: 0, tables }
     }
 
     /// Returns the target for a second replay that replaces this one. No file number is used twice.
@@ -62,26 +102,49 @@ impl<'a> ReplaySink<'a> {
         }
     }
 
-    /// Inserts `batch` of WAL `log`. `batch` must not be empty. If the memtable is full, it is
+    /// Inserts `batch` of WAL `log`. `batch` must not be empty. If the memtables are full, they are
     /// ended first.
     pub fn insert(&mut self, log: LogId, batch: &Batch) -> Result<()> {
-        let full = |mem: &Arc<MemTable>| mem.charged_bytes() > self.options.write_buffer_size;
-        if self.active.as_ref().is_some_and(full) {
+        if self.active.values().map(|mem| mem.charged_bytes()).sum::<u64>() > self.options.write_buffer_size {
             self.finish()?;
         }
-        let new = || Arc::new(MemTable::new(self.options.order().clone(), log, 0, self.storage.budget()));
-        self.active.get_or_insert_with(new).insert(batch);
+        let Some(families) = self.families_of(log, batch)? else {
+            self.memtable(log, FamilyId::DEFAULT).insert(batch);
+            return Ok(());
+        };
+        families.into_iter().for_each(|family| self.memtable(log, family).insert_family(family, &[], batch));
         Ok(())
     }
 
-    /// Ends the active memtable, if there is one.
+    /// Returns the column families of `batch` that are replayed; `None` if the batch has operations
+    /// on the default family only.
+    fn families_of(&self, log: LogId, batch: &Batch) -> Result<Option<BTreeSet<FamilyId>>> {
+        if !batch.has_families() {
+            return Ok(None);
+        }
+        let mut families: BTreeSet<FamilyId> = batch.ops().map(|op| op.split().0).collect();
+        for family in families.clone().into_iter().filter(|family| *family != FamilyId::DEFAULT) {
+            if !self.families.replays(self.storage, log, family)? {
+                families.remove(&family);
+            }
+        }
+        Ok(Some(families))
+    }
+
+    fn memtable(&mut self, log: LogId, family: FamilyId) -> &Arc<MemTable> {
+        let new = || Arc::new(MemTable::new(self.options.order().clone(), log, 0, self.storage.budget()));
+        self.active.entry(family).or_insert_with(new)
+    }
+
+    /// Ends the active memtables.
     pub fn finish(&mut self) -> Result<()> {
-        let Some(mem) = self.active.take() else { return Ok(()) };
-        match self.target {
-            ReplayTarget::Memtables => self.memtables.push(mem),
-            ReplayTarget::Tables(_) if mem.is_empty() => {}
-            ReplayTarget::Tables(_) => self.tables.write(self.options, &mem)?,
-            ReplayTarget::Count => self.entries += mem.len(),
+        for (family, mem) in std::mem::take(&mut self.active) {
+            match self.target {
+                ReplayTarget::Memtables => self.memtables.push((family, mem)),
+                ReplayTarget::Tables(_) if mem.is_empty() => {}
+                ReplayTarget::Tables(_) => self.tables.write(self.options, family, &mem)?,
+                ReplayTarget::Count => self.entries += mem.len(),
+            }
         }
         Ok(())
     }
@@ -93,18 +156,18 @@ pub struct WrittenTables<'a> {
     storage: &'a dyn Storage,
     /// File numbers from this one on are free.
     next_file: u64,
-    /// Descriptions of the tables, oldest first.
-    metas: Vec<TableMeta>,
+    /// Descriptions of the tables, oldest first, each with its column family.
+    metas: Vec<(FamilyId, TableMeta)>,
     /// Handles of tables that may not be durable yet.
     unsynced: Vec<DurabilityHandle>,
 }
 
 impl WrittenTables<'_> {
-    fn write(&mut self, options: &Options, mem: &Arc<MemTable>) -> Result<()> {
+    fn write(&mut self, options: &Options, family: FamilyId, mem: &Arc<MemTable>) -> Result<()> {
         let id = TableId(self.next_file);
         self.next_file += 1;
         let (meta, _, handle) = flush::write_table(self.storage, options.order(), std::slice::from_ref(mem), id, None)?;
-        self.metas.push(meta);
+        self.metas.push((family, meta));
         self.unsynced.push(handle);
         if self.unsynced.len() >= UNSYNCED_TABLES_MAX { self.wait_durable() } else { Ok(()) }
     }
@@ -118,7 +181,7 @@ impl WrittenTables<'_> {
 
     /// Returns the tables, oldest first and durable, and the next free file number. Afterwards the
     /// caller owns the tables: dropping this value no longer removes them.
-    pub fn into_durable(mut self) -> Result<(Vec<TableMeta>, u64)> {
+    pub fn into_durable(mut self) -> Result<(Vec<(FamilyId, TableMeta)>, u64)> {
         self.wait_durable()?;
         Ok((std::mem::take(&mut self.metas), self.next_file))
     }
@@ -126,8 +189,9 @@ impl WrittenTables<'_> {
 
 impl Drop for WrittenTables<'_> {
     fn drop(&mut self) {
-        let objects = objects_written_with(&self.metas);
-        self.metas.iter().for_each(|meta| drop(self.storage.cancel_sync(meta)));
+        let metas: Vec<_> = self.metas.drain(..).map(|(_, meta)| meta).collect();
+        let objects = objects_written_with(&metas);
+        metas.iter().for_each(|meta| drop(self.storage.cancel_sync(meta)));
         // Best effort: the next writing open removes the rest.
         objects.into_iter().for_each(|object| drop(self.storage.remove(object)));
     }

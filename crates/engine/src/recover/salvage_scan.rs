@@ -10,6 +10,7 @@
 //! The scan reads each file once and writes nothing. It keeps WAL entries in memory up to the
 //! bound of [`LogEntries`].
 use super::{
+    features,
     manifest::{self, ManifestState},
     orphans,
     spill::LogEntries,
@@ -134,6 +135,7 @@ impl SalvageScan {
             denied: None,
         };
         let manifest = salvage_scan.manifest(from, options, &listed)?;
+        features::refuse_families(from, manifest.as_ref().map_or(&[], |manifest| &manifest.requires))?;
         salvage_scan.base = manifest.as_ref().map_or(SEQUENCES_END, |manifest| manifest.base);
         salvage_scan.last = manifest.as_ref().map_or(SeqNo::ZERO, |manifest| manifest.base);
         salvage_scan.replay_range = manifest.as_ref().map(|manifest| (manifest.replay_from, manifest.prev_log));

@@ -5,14 +5,14 @@ use crate::{
     Error, Event, Options, Result,
     compact::{idle, limits::Limits, parallelism, plan::Plan, seek_compaction, situation::Situation},
     read::scan::ReadTrigger,
-    version::{Contents, KeyRange},
+    version::{Contents, KeyRange, Version},
     work::Lane,
 };
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, atomic::Ordering},
 };
-use terrace_format::{TableForm, TableId};
+use terrace_format::{FamilyId, TableForm, TableId};
 use terrace_storage::BlockingScope;
 
 /// Number of SSTables whose entry counts one round of the idle timer loads.
@@ -47,12 +47,21 @@ impl DbInner {
         }
     }
 
-    /// Returns the compaction debt twice, in bytes: the bytes above the target sizes of levels,
-    /// and these bytes plus the bytes of level 0.
+    /// Returns the compaction debt of all column families twice, in bytes: the bytes above the
+    /// target sizes of levels, and these bytes plus the bytes of level 0.
     pub fn compaction_debt(&self) -> (u64, u64) {
-        let view = self.view.load();
-        let debt = self.policy.debt(&self.limits(), &view.version);
-        (debt, debt.saturating_add(view.version.levels[0].bytes()))
+        let (view, limits) = (self.view.load(), self.limits());
+        view.version.trees().fold((0, 0), |(debts, unmerged): (u64, u64), (_, tree)| {
+            let debt = self.policy.debt(&limits, tree);
+            let all = debt.saturating_add(tree.levels[0].bytes());
+            (debts.saturating_add(debt), unmerged.saturating_add(all))
+        })
+    }
+
+    /// Returns the largest number of sorted runs of a column family, which the write controller
+    /// compares with its limits.
+    pub fn stall_runs(&self, version: &Version) -> u64 {
+        version.trees().map(|(_, tree)| self.policy.stall_runs(tree)).max().unwrap_or(0)
     }
 
     /// Returns the free bytes of the disk, if a lack of free bytes should speed up commits.
@@ -71,7 +80,7 @@ impl DbInner {
             return true;
         }
         let view = self.view.load_full();
-        let unknown: Vec<_> = view.version.tables().filter(|(_, table)| table.contents().is_none()).collect();
+        let unknown: Vec<_> = view.version.all_tables().filter(|(_, table)| table.contents().is_none()).collect();
         for (_, table) in unknown.iter().take(TABLES_PER_ROUND) {
             // A table that cannot be read now may be readable later, unless it is damaged.
             if table.load_contents(&*self.storage).is_err_and(|error| crate::Error::from(error).is_damage()) {
@@ -81,20 +90,39 @@ impl DbInner {
         unknown.iter().all(|(_, table)| table.contents().is_some())
     }
 
-    /// Calls `look` with the inputs of the compaction policy for the current state.
+    /// Calls `look` with the inputs of the compaction policy for the default column family.
     pub fn with_situation<T>(&self, state: &DbState, look: impl FnOnce(&Situation<'_>) -> T) -> T {
-        self.with_limits(state, &self.limits(), look)
+        self.with_limits(state, (FamilyId::DEFAULT, state.versions.live()), &self.limits(), look)
     }
 
-    fn with_limits<T>(&self, state: &DbState, limits: &Limits, look: impl FnOnce(&Situation<'_>) -> T) -> T {
+    /// Calls `look` with the inputs of the compaction policy for `family`. Returns `None` if the
+    /// family does not exist or is being dropped.
+    pub fn with_situation_of<T>(
+        &self,
+        state: &DbState,
+        family: FamilyId,
+        look: impl FnOnce(&Situation<'_>) -> T,
+    ) -> Option<T> {
+        let tree = tree_of(state, family).filter(|_| state.dropping != Some(family))?;
+        Some(self.with_limits(state, (family, tree), &self.limits(), look))
+    }
+
+    fn with_limits<T>(
+        &self,
+        state: &DbState,
+        (family, version): (FamilyId, &Arc<Version>),
+        limits: &Limits,
+        look: impl FnOnce(&Situation<'_>) -> T,
+    ) -> T {
         look(&Situation {
             order: &self.order,
-            version: state.versions.live(),
+            family,
+            version,
             busy: &state.compactions,
             pointers: state.versions.pointers(),
             limits,
             reserved_numbers: state.versions.reserved_numbers(),
-            seek_hint: state.seek_hint,
+            seek_hint: state.seek_hint.filter(|(of, ..)| *of == family).map(|(_, level, table)| (level, table)),
             oldest_reader: self.snapshots.oldest(|| self.visible()),
             shadow_ratio: state.gc.shadow_stats.share(limits),
         })
@@ -108,29 +136,40 @@ impl DbInner {
         self.picks.fetch_add(1, Ordering::Relaxed);
         let limits = self.limits();
         let required = Limits { tombstone_compaction_percent: 0, ..limits };
-        if let Some(plan) = self.with_limits(state, &required, |situation| self.policy.plan(situation)) {
+        let pick = |limits| {
+            families(state).find_map(|tree| {
+                let plan = self.with_limits(state, tree, limits, |situation| self.policy.plan(situation))?;
+                Some((plan, tree.1))
+            })
+        };
+        if let Some((plan, version)) = pick(&required) {
             // A merge of whole runs may need as much space as the store. Without that space it can
             // wait until writers stop.
-            let runs = self.policy.stall_runs(state.versions.live());
+            let runs = self.policy.stall_runs(version);
             let can_wait = plan.own_run && plan.output_level > 0 && runs < self.options.level0_stop_writes_trigger;
             return if can_wait && state.optional_suspended { None } else { Some((plan, can_wait)) };
         }
         if limits.tombstone_compaction_percent == 0 || state.optional_suspended {
             return None;
         }
-        self.with_limits(state, &limits, |situation| self.policy.plan(situation)).map(|plan| (plan, true))
+        pick(&limits).map(|(plan, _)| (plan, true))
     }
 
-    /// Returns the level in which a flush of these keys may place its SSTable. Only level 0 is
+    /// Returns the level in which a flush of these keys may place its SSTable, or `None` if the
+    /// column family does not exist. Only level 0 is
     /// allowed in two cases. While a compaction runs, its outputs may have any key between its
     /// inputs. While a compaction waits for the commit of its edit, a flush into level 0 may be
     /// committed before that edit (docs/durability.md).
-    pub fn flush_level(&self, state: &DbState, smallest: &[u8], largest: &[u8]) -> usize {
-        if !state.compactions.is_empty() || state.versions.compaction_pending() {
-            return 0;
-        }
+    pub fn flush_level(&self, state: &DbState, family: FamilyId, smallest: &[u8], largest: &[u8]) -> Option<usize> {
+        let only_0 = !state.compactions.is_empty() || state.versions.compaction_pending();
         let range = KeyRange { from: Some(smallest), to: Some(largest) };
-        self.with_situation(state, |situation| self.policy.level_for_flush(situation, &range))
+        let tree = tree_of(state, family)?;
+        Some(match only_0 {
+            true => 0,
+            false => self.with_limits(state, (family, tree), &self.limits(), |situation| {
+                self.policy.level_for_flush(situation, &range)
+            }),
+        })
     }
 
     /// Starts all background work that is due. It must be called under the state lock after every
@@ -142,7 +181,7 @@ impl DbInner {
             return;
         }
         state.compactions.idle.look(self.visible().0);
-        if !state.flush_scheduled && !self.view.load().sealed.is_empty() {
+        if !state.flush_scheduled && state.sealed > 0 {
             state.flush_scheduled = true;
             self.submit(Lane::Flush, "flush", self.jobs.flush, |state| state.flush_scheduled = false);
         }
@@ -183,7 +222,7 @@ impl DbInner {
     /// Returns the number of compactions, or of subcompactions, that may run now. An option allows
     /// at most `most`.
     pub fn compaction_threads(&self, state: &DbState, most: u64) -> usize {
-        let runs = self.policy.stall_runs(state.versions.live());
+        let runs = self.stall_runs(state.versions.live());
         parallelism::threads(&self.options, most, runs, state.compactions.idle.is_quiet())
     }
 
@@ -192,11 +231,12 @@ impl DbInner {
     pub fn start_compaction(self: &Arc<Self>, state: &mut DbState, plan: Plan, optional: bool) {
         debug_assert!(state.compactions.admits(&self.order, &plan));
         state.compactions.begin(&self.order, &plan);
-        if let Some((_, id)) = state.seek_hint
+        if let Some((family, _, id)) = state.seek_hint
             && plan.upper.iter().any(|table| table.meta.id == id)
         {
             let paid = self.options.seek_compaction && self.options.seek_compaction_bytes > 0;
-            state.seek_hint = seek_compaction::left_of_hint(&plan, id, paid);
+            let left = seek_compaction::left_of_hint(&plan, id, paid);
+            state.seek_hint = left.map(|(level, table)| (family, level, table));
         }
         let ended = plan.clone();
         let job = move |shared: &Arc<DbInner>| {
@@ -299,42 +339,56 @@ impl DbInner {
 
     /// Handles an SSTable whose seek budget is exhausted: extends the budget or requests a seek
     /// compaction.
-    pub fn on_seek_budget_spent(self: &Arc<Self>, level: usize, table: TableId) {
+    pub fn on_seek_budget_spent(self: &Arc<Self>, family: FamilyId, level: usize, table: TableId) {
         let Options { seek_compaction, seek_compaction_bytes: worth, .. } = self.options;
         if seek_compaction
             && level + 1 < terrace_format::LEVELS
-            && !(worth > 0 && self.extend_seek_budget(level, table, worth))
+            && !(worth > 0 && self.extend_seek_budget(family, level, table, worth))
         {
-            self.request_compaction(level, table);
+            self.request_compaction(family, level, table);
         }
     }
 
     /// Returns whether the seek budget of a table was extended. It is extended if the seeks, each
     /// of which is worth `worth` bytes, have not paid for the table's compaction, or if the table
     /// is no longer in `level`.
-    fn extend_seek_budget(&self, level: usize, table: TableId, worth: u64) -> bool {
+    fn extend_seek_budget(&self, family: FamilyId, level: usize, table: TableId, worth: u64) -> bool {
         let state = self.state.lock();
-        self.with_situation(&state, |situation| {
+        let extended = self.with_situation_of(&state, family, |situation| {
             seek_compaction::price(situation, (level, table))
                 .is_none_or(|(table, bytes)| table.extend_seek_budget(bytes / worth))
-        })
+        });
+        extended.unwrap_or(true)
     }
 
-    /// Requests a compaction of an SSTable of `level` into the next level. The compaction starts
-    /// as soon as no other compaction is more urgent.
-    pub fn request_compaction(self: &Arc<Self>, level: usize, table: TableId) {
+    /// Requests a compaction of an SSTable of `level` of `family` into the next level. The
+    /// compaction starts as soon as no other compaction is more urgent.
+    pub fn request_compaction(self: &Arc<Self>, family: FamilyId, level: usize, table: TableId) {
         let mut state = self.state.lock();
-        state.seek_hint = Some((level, table));
+        state.seek_hint = Some((family, level, table));
         self.schedule(&mut state);
     }
 }
 
 impl ReadTrigger for DbInner {
-    fn range_reads_paid(self: Arc<Self>, oldest: TableId) {
-        self.request_compaction(0, oldest);
+    fn range_reads_paid(self: Arc<Self>, family: FamilyId, oldest: TableId) {
+        self.request_compaction(family, 0, oldest);
     }
 
-    fn seek_budget_spent(self: Arc<Self>, level: usize, table: TableId) {
-        self.on_seek_budget_spent(level, table);
+    fn seek_budget_spent(self: Arc<Self>, family: FamilyId, level: usize, table: TableId) {
+        self.on_seek_budget_spent(family, level, table);
     }
+}
+
+/// Returns the tree of each column family whose compactions may start, the default family first.
+fn families(state: &DbState) -> impl Iterator<Item = (FamilyId, &Arc<Version>)> {
+    let live = state.versions.live();
+    let others = live.families().iter().map(|(id, family)| (*id, &family.version));
+    std::iter::once((FamilyId::DEFAULT, live)).chain(others).filter(|(id, _)| state.dropping != Some(*id))
+}
+
+/// Returns the tree of `family`, if the family exists.
+fn tree_of(state: &DbState, family: FamilyId) -> Option<&Arc<Version>> {
+    let live = state.versions.live();
+    if family == FamilyId::DEFAULT { Some(live) } else { live.families().get(&family).map(|found| &found.version) }
 }

@@ -1,13 +1,14 @@
-//! Loom's locks with the interface of the locks of `parking_lot`.
+//! The locks of the model checker Loom, with the interface of the locks of `parking_lot`.
 use std::ops::{Deref, DerefMut};
 
 use loom::hint;
 
-/// A lock without poisoning.
+/// A lock that stays usable after a thread has panicked with it (no poisoning).
 #[derive(Debug, Default)]
 pub struct Mutex<T>(loom::sync::Mutex<T>);
 
-/// A held lock. It is empty only while a condition variable has the lock.
+/// A guard: the lock is held while it exists. The guard is empty only while a condition variable
+/// has released the lock.
 pub struct MutexGuard<'a, T>(Option<loom::sync::MutexGuard<'a, T>>);
 
 impl<T> Mutex<T> {
@@ -52,7 +53,7 @@ impl Condvar {
         Condvar(loom::sync::Condvar::new())
     }
 
-    /// Releases the lock and waits for a notification.
+    /// Releases the lock, waits for a notification, and takes the lock again.
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         let held = guard.0.take().expect("held");
         guard.0 = Some(self.0.wait(held).expect("a panic ends the model"));
@@ -64,16 +65,16 @@ impl Condvar {
     }
 }
 
-/// Checks `ready` once. No time passes in a model, so there is no need to spin: every step that
-/// other threads take during a spin they also take while this thread sleeps.
+/// Checks `ready` once instead of spinning. No time passes in a model: every step that other
+/// threads take during a spin they also take while this thread sleeps.
 pub fn spin_until(ready: impl Fn() -> bool) -> bool {
     let now = ready();
     hint::spin_loop();
     now
 }
 
-/// Represents bytes that are written before other threads may see them. If a read is not ordered
-/// after the write, the model fails.
+/// Represents bytes that one thread writes before other threads may see them. If a read is not
+/// ordered after the write, the model check fails.
 #[derive(Debug)]
 pub struct Witness(loom::cell::UnsafeCell<()>);
 

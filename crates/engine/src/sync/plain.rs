@@ -1,31 +1,32 @@
-//! The primitives for all builds other than Loom's models. Here the witness does nothing, and time
-//! passes.
+//! The synchronisation primitives for all builds other than Loom's models. Here the witness does
+//! nothing, and a spin really waits.
 use crate::clock::Clock;
 use std::{hint, thread, time::Duration};
 
-/// Number of checks before the thread starts to yield.
+/// The number of checks after which the spinning thread starts to yield.
 const SPINS: u32 = 60;
-/// Longest time for which the thread yields. It is twice the cost of a wake-up.
+/// The maximum time for which a thread yields. The time is twice the cost of a wake-up.
 const YIELD_MAX: Duration = Duration::from_micros(100);
 
-/// Represents bytes that are written before other threads may see them. It takes no space.
+/// Represents bytes that one thread writes before other threads may see them. Only Loom's models
+/// check this, so here it takes no space.
 #[derive(Debug)]
 pub struct Witness;
 
 impl Witness {
-    /// Marks the bytes as being written.
+    /// Marks the bytes as being written. Does nothing here.
     pub fn new() -> Witness {
         Witness
     }
 
-    /// Marks the bytes as being read.
+    /// Marks the bytes as being read. Does nothing here.
     #[inline]
     pub fn read(&self) {}
 }
 
-/// Spins until `ready` returns true, but only for a short time. The thread yields after a few
-/// checks. Returns whether `ready` has returned true. Source of the idea: RocksDB's
-/// `WriteThread::AwaitState`.
+/// Spins until `ready` returns true, but only for a short time. After a few checks the thread
+/// yields the processor between checks. Returns whether `ready` has returned true. Source of the
+/// idea: RocksDB's `WriteThread::AwaitState`.
 pub fn spin_until(ready: impl Fn() -> bool) -> bool {
     for _ in 0..SPINS {
         if ready() {

@@ -183,7 +183,7 @@ fn remove_needed(
         let is_needed = matches!(object, ObjectId::Table(id) if version.has_table(id));
         if is_needed { needed.push(object) } else { rest.push(object) }
     }
-    let chunks = version.runs().iter().flat_map(|(_, run)| run.chunks());
+    let chunks = version.trees().flat_map(|(_, tree)| tree.runs()).flat_map(|(_, run)| run.chunks());
     for chunk in chunks.filter(|chunk| chunk.has_references()) {
         if !set.is_empty() && seen.insert(Arc::as_ptr(chunk)) {
             chunk.tables().iter().for_each(|table| remove_referenced(set, table, &mut needed));

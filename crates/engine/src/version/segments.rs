@@ -37,7 +37,7 @@ impl Segments {
     /// Makes the segments that `version` references, with the sizes that `bytes_of` knows.
     pub fn of(version: &Version, bytes_of: impl Fn(ObjectId) -> Option<u64>) -> Segments {
         let mut segments = Segments::default();
-        version.tables().for_each(|(_, table)| segments.add(&table.meta));
+        version.all_tables().for_each(|(_, table)| segments.add(&table.meta));
         for (object, segment) in &mut segments.0 {
             let bytes = bytes_of(*object).unwrap_or(segment.live);
             segment.bytes = bytes.saturating_sub(header_bytes(*object)).max(segment.live);

@@ -26,8 +26,14 @@ use super::{
     segments::Segments,
 };
 use crate::{Error, Result};
-use std::{collections::BTreeSet, sync::Arc};
-use terrace_format::{KeyOrder, LEVELS, LogId, SeqNo, TableId, edit::Edit};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+use terrace_format::{
+    FamilyId, KeyOrder, LogId, SeqNo, TableId,
+    edit::{COLUMN_FAMILIES, Edit, FamilyChange},
+};
 use terrace_storage::{
     DurabilityHandle,
     placement::{LogKind, LogWriter, ObjectId, Storage, TableMeta},
@@ -53,16 +59,23 @@ pub struct VersionSet {
     /// the manifest.
     replay_from: LogId,
     durable_replay_from: LogId,
-    pointers: [Vec<u8>; LEVELS],
-    durable_pointers: [Vec<u8>; LEVELS],
+    pointers: Pointers,
+    durable_pointers: Pointers,
+    /// The number of the next column family. No family of the store had this number or a larger
+    /// one.
+    next_family: FamilyId,
     /// The obsolete files.
     pub obsolete_files: ObsoleteFiles,
     /// The value-log segments.
     pub segments: Segments,
 }
 
+/// For each level number of [`FamilyId::level`], the internal key at which the next compaction of
+/// the level starts.
+pub type Pointers = BTreeMap<usize, Vec<u8>>;
+
 /// The state of a store after recovery.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Start {
     /// The tables. All of them are durable.
     pub version: Version,
@@ -72,8 +85,23 @@ pub struct Start {
     pub base: SeqNo,
     /// The oldest WAL that must be replayed.
     pub replay_from: LogId,
-    /// For each level, the internal key at which its next compaction starts.
-    pub pointers: [Vec<u8>; LEVELS],
+    /// The compaction pointers.
+    pub pointers: Pointers,
+    /// The number of the next column family.
+    pub next_family: FamilyId,
+}
+
+impl Default for Start {
+    fn default() -> Start {
+        Start {
+            version: Version::default(),
+            next_file: 0,
+            base: SeqNo::ZERO,
+            replay_from: LogId(0),
+            pointers: Pointers::new(),
+            next_family: FamilyId(1),
+        }
+    }
 }
 
 impl VersionSet {
@@ -96,6 +124,7 @@ impl VersionSet {
             durable_replay_from: start.replay_from,
             durable_pointers: start.pointers.clone(),
             pointers: start.pointers,
+            next_family: start.next_family,
             obsolete_files,
             segments: Segments::default(),
         }
@@ -150,8 +179,8 @@ impl VersionSet {
         self.durable_replay_from
     }
 
-    /// Returns, for each level, the internal key at which its next compaction starts.
-    pub fn pointers(&self) -> &[Vec<u8>; LEVELS] {
+    /// Returns the compaction pointers.
+    pub fn pointers(&self) -> &Pointers {
         &self.pointers
     }
 
@@ -178,14 +207,14 @@ impl VersionSet {
 
     /// Installs a flush. The tables of `edit` contain the memtables up to the sequence number
     /// `base`, and replay starts at `replay_from`. About `log_bytes` bytes of WALs become obsolete
-    /// with this edit.
+    /// with this edit. The edit waits until all `handles` are durable.
     pub fn install_flush(
         &mut self,
         mut edit: Edit,
         base: SeqNo,
         replay_from: LogId,
         log_bytes: u64,
-        handle: DurabilityHandle,
+        handles: Vec<DurabilityHandle>,
     ) -> Result<Arc<Version>> {
         let next = self.next(&edit)?;
         debug_assert!(
@@ -194,7 +223,7 @@ impl VersionSet {
         );
         (self.base, self.replay_from) = (base, replay_from);
         edit.log_number = Some(replay_from.0);
-        Ok(self.install(next, Pending { edit, handles: vec![handle], retained_bytes: log_bytes, ..Pending::default() }))
+        Ok(self.install(next, Pending { edit, handles, retained_bytes: log_bytes, ..Pending::default() }))
     }
 
     /// Returns the inputs of `edit` that the manifest may not name yet. The storage knows whether
@@ -226,9 +255,7 @@ impl VersionSet {
         let next = self.next(&edit)?;
         let cancelled = self.uncommitted_inputs(&edit).filter(|meta| cancel_sync(meta));
         let sync_cancelled: BTreeSet<_> = cancelled.map(|meta| meta.id).collect();
-        for (level, pointer) in &edit.compact_pointers {
-            self.pointers[*level].clone_from(pointer);
-        }
+        self.pointers.extend(edit.compact_pointers.iter().cloned());
         for (_, table) in &edit.deleted {
             self.reserved_numbers.remove(&reserved_above(*table));
         }
@@ -280,9 +307,7 @@ impl VersionSet {
             let next = Arc::new(self.durable.apply(&self.order, &edit).map_err(inconsistent)?);
             self.durable_base = edit.last_sequence.unwrap_or(self.durable_base);
             self.durable_replay_from = edit.log_number.map_or(self.durable_replay_from, LogId);
-            for (level, pointer) in edit.compact_pointers {
-                self.durable_pointers[level] = pointer;
-            }
+            self.durable_pointers.extend(edit.compact_pointers);
             // The records are handled one by one, because a table may be added and deleted within
             // one batch.
             self.obsolete_files.durable_advanced(
@@ -317,7 +342,41 @@ impl VersionSet {
             base: self.base,
             replay_from: self.replay_from,
             pointers: self.pointers.clone(),
+            next_family: self.next_family,
         }
+    }
+
+    /// Returns the number of the next column family.
+    pub fn next_family(&self) -> FamilyId {
+        self.next_family
+    }
+
+    /// Creates or drops a column family, in the live and in the durable version: the manifest has
+    /// recorded `change` already. No edit of a dropped family may be pending. Returns the objects
+    /// to delete.
+    pub fn change_family(&mut self, change: FamilyChange) -> Result<Vec<ObjectId>> {
+        if let FamilyChange::Created { id, .. } = &change {
+            self.next_family = FamilyId(id.0 + 1);
+        }
+        let edit = Edit { families: vec![change], ..Edit::default() };
+        let live = Arc::new(self.live.apply(&self.order, &edit).map_err(inconsistent)?);
+        let durable = Arc::new(self.durable.apply(&self.order, &edit).map_err(inconsistent)?);
+        let dropped = |old: &Version, new: &Version| -> Vec<_> {
+            let is_gone = |(_, table): &(usize, &Arc<TableRef>)| !new.has_table(table.meta.id);
+            old.all_tables().filter(is_gone).map(|(level, table)| (level, table.meta.id)).collect()
+        };
+        let tables = dropped(&self.durable, &durable);
+        if !tables.is_empty() {
+            self.obsolete_files.durable_advanced(
+                &self.durable,
+                &durable,
+                (&tables, Vec::new()),
+                self.durable_replay_from,
+            );
+        }
+        (self.live, self.durable) = (live, durable);
+        self.obsolete_files.pin(&self.live);
+        Ok(self.removable())
     }
 
     /// Returns one edit with the whole durable version: the snapshot at the start of a manifest.
@@ -326,19 +385,44 @@ impl VersionSet {
         self.pending.raise_next_file(self.next_file);
         let mut edit = Edit {
             requires: requires.to_vec(),
+            families: self.family_changes(),
             comparator: Some(self.order.name().to_string()),
             log_number: Some(self.durable_replay_from.0),
             next_file_number: Some(self.next_file),
             last_sequence: Some(self.durable_base),
             ..Edit::default()
         };
-        for (level, pointer) in self.durable_pointers.iter().enumerate().filter(|(_, pointer)| !pointer.is_empty()) {
-            edit.compact_pointers.push((level, pointer.clone()));
+        if self.next_family > FamilyId(1) && !edit.requires.iter().any(|feature| feature == COLUMN_FAMILIES) {
+            edit.requires.push(COLUMN_FAMILIES.into());
         }
-        for (level, table) in self.durable.tables() {
+        let exists = |level: usize| self.durable.tree(FamilyId::of_level(level).0).is_some();
+        let pointers = self.durable_pointers.iter().filter(|(level, _)| exists(**level));
+        edit.compact_pointers.extend(pointers.map(|(level, pointer)| (*level, pointer.clone())));
+        for (level, table) in self.durable.all_tables() {
             add_to(&mut edit, level, &table.meta);
         }
         edit
+    }
+
+    /// Returns the changes that create the column families of the durable version. If the youngest
+    /// family of the store was dropped, its end is recorded too, so that its number is not assigned
+    /// again.
+    fn family_changes(&self) -> Vec<FamilyChange> {
+        let comparator = self.order.name().to_string();
+        let families = self.durable.families();
+        let mut changes: Vec<_> = families
+            .iter()
+            .map(|(id, family)| FamilyChange::Created {
+                id: *id,
+                name: family.name.to_string(),
+                comparator: comparator.clone(),
+            })
+            .collect();
+        let youngest = FamilyId(self.next_family.0 - 1);
+        if youngest > FamilyId::DEFAULT && !families.contains_key(&youngest) {
+            changes.push(FamilyChange::Dropped(youngest));
+        }
+        changes
     }
 }
 
@@ -457,8 +541,7 @@ mod tests {
     #[test]
     fn pending_edits_after_a_snapshot_carry_no_lower_file_number() {
         let mut set = VersionSet::new(KeyOrder::Bytewise, Start { next_file: 10, ..Start::default() });
-        set.install_flush(Edit::default(), SeqNo(5), LogId(3), 0, DurabilityHandle::mature())
-            .expect("the edit applies");
+        set.install_flush(Edit::default(), SeqNo(5), LogId(3), 0, Vec::new()).expect("the edit applies");
         (0..5).for_each(|_| assert!(set.new_number() < 15));
         let edits = [set.snapshot(&[])].into_iter().chain(set.committable().expect("the handle is durable").1);
         let said: Vec<_> = edits.map(|edit| edit.next_file_number).collect();
@@ -476,7 +559,7 @@ mod tests {
         let added = AddedTable { largest: table.smallest.clone(), ..table };
         let flush = Edit { added: vec![(0, added)], ..Edit::default() };
         let (handle, _completer) = DurabilityHandle::pending();
-        set.install_flush(flush, SeqNo(5), LogId(3), 0, handle).expect("the edit applies");
+        set.install_flush(flush, SeqNo(5), LogId(3), 0, vec![handle]).expect("the edit applies");
         let mut calls = Vec::new();
         for missing in [Some((1, TableId(8))), None] {
             let deleted = [(0, TableId(7))].into_iter().chain(missing).collect();

@@ -1,4 +1,8 @@
 //! A version: the tables of each level at one moment.
+//!
+//! Each column family has a tree of its own, and each tree has a version. The version of the
+//! default family contains the versions of all other families, so that one pointer pins all tables
+//! of the store.
 use super::{
     added_table::meta_of,
     check,
@@ -16,7 +20,10 @@ use std::{
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
-use terrace_format::{KeyOrder, LEVELS, TableId, edit::Edit};
+use terrace_format::{
+    FamilyId, KeyOrder, LEVELS, TableId,
+    edit::{Edit, FamilyChange},
+};
 
 /// The tables of each level.
 #[derive(Clone, Debug, Default)]
@@ -25,10 +32,26 @@ pub struct Version {
     pub levels: [Level; LEVELS],
     /// All runs; see [`runs`](Version::runs).
     runs: Vec<(usize, Run)>,
+    /// The tables by number. The index of the default family has the tables of all families, with
+    /// their level numbers of [`FamilyId::level`].
     index: Arc<TableIndex>,
+    /// The other column families, in the version of the default family; else empty.
+    families: Arc<Families>,
     /// The bytes of compaction that range reads of level 0 have paid for.
     range_read_charge: RangeReadCharge,
     no_tombstone_plan: PlanMemo,
+}
+
+/// Column families by number.
+pub type Families = BTreeMap<FamilyId, Family>;
+
+/// A column family other than the default one.
+#[derive(Clone, Debug)]
+pub struct Family {
+    /// The name.
+    pub name: Arc<str>,
+    /// The tables.
+    pub version: Arc<Version>,
 }
 
 /// The inputs of the policy for which it is known that no tombstone compaction of this version
@@ -66,12 +89,29 @@ impl Version {
         wanted.into_iter().filter_map(|(level, id)| self.index.get(id).filter(|(found, _)| *found == level))
     }
 
-    /// Returns table `id` with its level.
+    /// Returns table `id` of this tree with its level.
     pub fn find(&self, id: TableId) -> Option<(usize, &Arc<TableRef>)> {
-        self.index.get(id)
+        self.index.get(id).filter(|(level, _)| *level < LEVELS)
     }
 
-    /// Returns whether the version has table `id`.
+    /// Returns the version of column family `family`, if the family exists. The caller has the
+    /// version of the default family.
+    pub fn tree(&self, family: FamilyId) -> Option<&Version> {
+        if family == FamilyId::DEFAULT { Some(self) } else { self.families.get(&family).map(|found| &*found.version) }
+    }
+
+    /// Returns the column families other than the default one.
+    pub fn families(&self) -> &Families {
+        &self.families
+    }
+
+    /// Returns every tree with the number of its column family, the default family first.
+    pub fn trees(&self) -> impl Iterator<Item = (FamilyId, &Version)> {
+        let others = self.families.iter().map(|(id, family)| (*id, &*family.version));
+        std::iter::once((FamilyId::DEFAULT, self)).chain(others)
+    }
+
+    /// Returns whether the version, or that of any column family in it, has table `id`.
     pub fn has_table(&self, id: TableId) -> bool {
         self.index.get(id).is_some()
     }
@@ -106,7 +146,12 @@ impl Version {
         &self.levels[..self.levels.iter().rposition(|level| level.bytes() > 0).unwrap_or(0)]
     }
 
-    /// Returns every table with its level.
+    /// Returns every table of all column families with its level number of [`FamilyId::level`].
+    pub fn all_tables(&self) -> impl Iterator<Item = (usize, &Arc<TableRef>)> {
+        self.trees().flat_map(|(family, tree)| tree.tables().map(move |(level, table)| (family.level(level), table)))
+    }
+
+    /// Returns every table of this tree with its level.
     pub fn tables(&self) -> impl Iterator<Item = (usize, &Arc<TableRef>)> {
         self.levels.iter().enumerate().flat_map(|(level, l)| l.tables().map(move |table| (level, table)))
     }
@@ -133,6 +178,37 @@ impl Version {
     /// does not apply. The new version shares all chunks of tables that the edit does not touch,
     /// and does not check them again.
     pub fn apply(&self, order: &KeyOrder, edit: &Edit) -> Result<Version, String> {
+        let in_other = |level: &usize| *level >= LEVELS;
+        let levels = || edit.deleted.iter().map(|(level, _)| level).chain(edit.added.iter().map(|(level, _)| level));
+        if edit.families.is_empty() && !levels().any(in_other) {
+            return self.apply_to_tree(order, edit);
+        }
+        let mut families = Families::clone(&self.families);
+        edit.families.iter().try_for_each(|change| change_family(&mut families, change))?;
+        let touched: BTreeSet<FamilyId> = levels().map(|level| FamilyId::of_level(*level).0).collect();
+        let mut next = self.apply_to_tree(order, &part_of(edit, FamilyId::DEFAULT))?;
+        let (mut removed, mut added) = (Vec::new(), Vec::new());
+        for id in touched.into_iter().filter(|id| *id != FamilyId::DEFAULT) {
+            let family = families.get_mut(&id).ok_or_else(|| format!("column family {id} does not exist"))?;
+            let part = part_of(edit, id);
+            let place = |(level, table): (usize, &Arc<TableRef>)| (id.level(level), table.clone());
+            removed.extend(family.version.named(&part.deleted).map(place));
+            let tree = family.version.apply_to_tree(order, &part)?;
+            let named: Vec<_> = part.added.iter().map(|(level, table)| (*level, table.id)).collect();
+            added.extend(tree.named(&named).map(place));
+            family.version = Arc::new(tree);
+        }
+        for (id, dropped) in self.families.iter().filter(|(id, _)| !families.contains_key(id)) {
+            removed.extend(dropped.version.tables().map(|(level, table)| (id.level(level), table.clone())));
+        }
+        let index = next.index.replaced(removed, added);
+        next.index = Arc::new(index.map_err(|id| format!("the edit adds table {id} twice"))?);
+        next.families = Arc::new(families);
+        Ok(next)
+    }
+
+    /// Does the work of [`apply`](Version::apply) in one tree.
+    fn apply_to_tree(&self, order: &KeyOrder, edit: &Edit) -> Result<Version, String> {
         let mut removed: [Vec<Arc<TableRef>>; LEVELS] = Default::default();
         let mut removed_ids = BTreeMap::new();
         for (level, id) in &edit.deleted {
@@ -180,11 +256,60 @@ impl Version {
         Ok(version.with_run_list())
     }
 
+    /// Makes the version of the default family from the tables of each level of each column family.
+    pub fn from_families(
+        order: &KeyOrder,
+        default: [Vec<Arc<TableRef>>; LEVELS],
+        families: impl IntoIterator<Item = (FamilyId, Arc<str>, [Vec<Arc<TableRef>>; LEVELS])>,
+    ) -> Result<Version, String> {
+        let mut version = Version::from_tables(order, default)?;
+        let (mut placed, mut trees) = (Vec::new(), Families::new());
+        for (id, name, tables) in families {
+            let tree =
+                Version::from_tables(order, tables).map_err(|detail| format!("column family {name}: {detail}"))?;
+            placed.extend(tree.tables().map(|(level, table)| (id.level(level), table.clone())));
+            trees.insert(id, Family { name, version: Arc::new(tree) });
+        }
+        let index = version.index.replaced(Vec::new(), placed);
+        version.index = Arc::new(index.map_err(|id| format!("table {id} occurs twice"))?);
+        version.families = Arc::new(trees);
+        Ok(version)
+    }
+
     /// Updates the list of all runs from the levels.
     fn with_run_list(mut self) -> Version {
         let runs =
             |(level, held): (usize, &Level)| held.runs.iter().map(move |run| (level, run.clone())).collect::<Vec<_>>();
         self.runs = self.levels.iter().enumerate().flat_map(runs).collect();
         self
+    }
+}
+
+/// Creates or drops a column family in `families`.
+fn change_family(families: &mut Families, change: &FamilyChange) -> Result<(), String> {
+    match change {
+        FamilyChange::Created { id, name, .. } => {
+            let family = Family { name: name.as_str().into(), version: Arc::default() };
+            let twice = families.insert(*id, family).is_some();
+            if twice { Err(format!("column family {id} is created twice")) } else { Ok(()) }
+        }
+        FamilyChange::Dropped(id) => {
+            families.remove(id);
+            Ok(())
+        }
+    }
+}
+
+/// Returns the part of `edit` that concerns the tables of `family`, with levels of its tree.
+fn part_of(edit: &Edit, family: FamilyId) -> Edit {
+    let level_in = |number: usize| {
+        let (of, level) = FamilyId::of_level(number);
+        (of == family).then_some(level)
+    };
+    Edit {
+        deleted: edit.deleted.iter().filter_map(|(level, id)| Some((level_in(*level)?, *id))).collect(),
+        added: edit.added.iter().filter_map(|(level, table)| Some((level_in(*level)?, table.clone()))).collect(),
+        entries: edit.entries.clone(),
+        ..Edit::default()
     }
 }

@@ -1,6 +1,7 @@
 //! The stages of a write group (the writes of one group commit): the leader appends them to the
 //! WAL, inserts them into the memtable, and publishes them to readers.
 use super::{
+    families::{self, InsertTargets},
     group::LeaderGuard,
     resume,
     visibility::{publish, stop_on_error},
@@ -94,13 +95,13 @@ fn append(shared: &Arc<DbInner>, writer: &mut WriterState, batch: &mut Batch) ->
 fn insert(shared: &DbInner, leader: &mut LeaderGuard<'_, Box<WriterState>>, head: &[u8], batch: Batch) {
     let worthwhile = leader.queue_len() > 0 || batch.byte_len() >= LONG_INSERT_BYTES;
     if shared.options.pipelined_writes && worthwhile {
-        let mem = leader.state().mem.clone();
+        let targets = InsertTargets::of(shared, leader.state(), &batch);
         leader.hand_over();
-        mem.insert_with_prefix(head, &batch);
+        targets.insert(head, &batch);
         return;
     }
     let writer = leader.state();
-    writer.mem.insert_with_prefix(head, &batch);
+    families::insert(shared, writer, head, &batch);
     if writer.reusable_batch.is_none() && batch.capacity() <= REUSED_BATCH_BYTES_MAX {
         writer.reusable_batch = Some(batch);
     }

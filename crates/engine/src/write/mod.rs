@@ -26,6 +26,7 @@
 //! - After an error since the start of the append, or a panic, the store is stopped, because the
 //!   content of the WAL is unknown.
 mod commit;
+mod families;
 pub mod group;
 #[cfg(all(test, loom))]
 mod interleavings;
@@ -46,7 +47,7 @@ use commit::commit;
 pub use group::WriteRequest;
 use group::{JoinResult, LeaderGuard};
 use room::make_room;
-use rotate::rotate_wal;
+use rotate::{rotate_wal, seal_memtable};
 pub use sequence_gap::wait_manifest_covers;
 use std::{
     sync::{
@@ -146,11 +147,27 @@ impl WritePath {
         let mut leader = self.lead_exclusively(shared)?;
         let writer = leader.state();
         shared.check_writable(&shared.state.lock())?;
-        if !writer.mem.is_empty() {
+        if !writer.is_empty() {
             shared.wait_to_seal()?;
             rotate_wal(shared, writer)?;
         }
         Ok(writer.unlogged.last)
+    }
+}
+
+impl WritePath {
+    /// Seals and flushes the memtables, and calls `change` before the next write.
+    pub fn seal_exclusively(&self, shared: &Arc<DbInner>, change: impl FnOnce() -> Result<()>) -> Result<()> {
+        let mut leader = self.lead_exclusively(shared)?;
+        let writer = leader.state();
+        shared.check_writable(&shared.state.lock())?;
+        if !writer.is_empty() {
+            seal_memtable(shared, writer)?;
+        }
+        shared.wait_until(|state| state.sealed == 0)?;
+        shared.commit_storage()?;
+        shared.wait_until(|state| state.versions.pending() == 0)?;
+        change()
     }
 }
 

@@ -65,7 +65,7 @@ pub fn start_fresh_wal(shared: &Arc<DbInner>, writer: &mut WriterState) -> Resul
     rotate_wal(shared, writer)?;
     // No sync for a caller may start before this wait ends, because a sync of the old WAL would
     // fail.
-    shared.wait_until(|_| shared.view.load().sealed.is_empty())?;
+    shared.wait_until(|state| state.sealed == 0)?;
     shared.commit_storage()?;
     // This waits only for a commit to the manifest, and not for compactions, which may take hours.
     let (last, log) = (writer.last, writer.mem.log);

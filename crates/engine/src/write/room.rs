@@ -153,8 +153,8 @@ fn inputs(
     let ((debt_bytes, unmerged), retained_bytes) = (shared.compaction_debt(), state.versions.retained_bytes());
     stall::StallInputs {
         full: writer.is_full(&shared.options),
-        sealed: view.sealed.len() as u64,
-        l0_runs: shared.policy.stall_runs(&view.version),
+        sealed: state.sealed,
+        l0_runs: shared.stall_runs(&view.version),
         debt_bytes,
         pending_compaction_bytes: if state.compactions.merges() { unmerged } else { 0 },
         retained_bytes,

@@ -1,29 +1,35 @@
 //! Rotation: the switch to a new WAL and a new memtable.
-use super::{visibility::wait_visible, writer::WriterState};
-use crate::{Result, mem::MemTable, read::view::View, state::DbInner};
+use super::{families, visibility::wait_visible, writer::WriterState};
+use crate::{
+    Result,
+    mem::MemTable,
+    read::view::View,
+    state::{DbInner, DbState},
+};
 use std::sync::Arc;
 use terrace_format::{LogId, SeqNo, TableId, batch, edit::Edit};
 use terrace_storage::{
-    BlockingScope, DurabilityHandle,
+    BlockingScope,
     placement::{LogKind, LogWriter, ObjectId},
 };
 
-/// Switches to a new WAL and a new memtable. The old memtable is sealed and waits for its flush,
-/// unless it is empty. If the new WAL cannot be created, the store stops, as after every failure
-/// of a WAL.
+/// Switches to a new WAL and a new memtable. The memtables of all column families are sealed
+/// together and wait for their flush, unless they are empty. If the new WAL cannot be created, the
+/// store stops, as after every failure of a WAL.
 pub(super) fn rotate_wal(shared: &Arc<DbInner>, writer: &mut WriterState) -> Result<()> {
     let _blocking = BlockingScope::new();
     wait_visible(shared, writer.last)?;
-    let full = (!writer.mem.is_empty()).then(|| writer.mem.clone());
-    let created = shared.retry_on_no_space(0, || create_wal(shared, writer.last, full.is_none()));
+    let seals = !writer.is_empty();
+    let created = shared.retry_on_no_space(0, || create_wal(shared, writer.last, !seals));
     let (log, wal_writer, table) = created.inspect_err(|error| shared.fail(error))?;
     let (ended, bytes, sidecar_bytes) = writer.wal.size();
     writer.wal.rotate(log, wal_writer, &shared.closed_wals);
     let filter_bytes = shared.options.memtable_filter_bytes();
     let mem = Arc::new(MemTable::new(shared.order.clone(), log, filter_bytes, shared.storage.budget()));
-    writer.mem = mem.clone();
+    let full = Some(std::mem::replace(&mut writer.mem, mem.clone())).filter(|full| !full.is_empty());
+    let full_families = std::mem::take(&mut writer.families);
     writer.unlogged.active = false;
-    if full.is_none() {
+    if !seals {
         shared.storage.wal_flushed(ended); // the old WAL is empty
     }
     let mut state = shared.state.lock();
@@ -33,19 +39,28 @@ pub(super) fn rotate_wal(shared: &Arc<DbInner>, writer: &mut WriterState) -> Res
         state.versions.segments.wal_sealed(ended, bytes);
         state.versions.obsolete_files.pin_wal(&mem);
     }
-    let view = shared.view.load_full();
-    let version = if full.is_none() && view.sealed.is_empty() {
+    let version = if !seals && state.sealed == 0 {
         // No flush will record that the old WAL is obsolete, so this edit does.
-        state.versions.install_flush(Edit::default(), writer.last, log, 0, DurabilityHandle::mature())?
+        state.versions.install_flush(Edit::default(), writer.last, log, 0, Vec::new())?
     } else {
-        view.version.clone()
+        state.versions.live().clone()
     };
-    shared.set_view(&state, |view| {
-        full.iter().for_each(|full| full.seal(table));
-        View { mem: Some(mem), sealed: full.into_iter().chain(view.sealed.iter().cloned()).collect(), version }
+    full.iter().for_each(|full| full.seal(table));
+    full_families.values().for_each(|full| full.seal(sealed_number(shared, &mut state)));
+    state.sealed += u64::from(seals);
+    shared.set_view(&state, |view| View {
+        mem: Some(mem),
+        sealed: full.into_iter().chain(view.sealed.iter().cloned()).collect(),
+        families: families::sealed(&view.families, full_families),
+        version,
     });
     shared.schedule(&mut state);
     Ok(())
+}
+
+/// Returns the table number for a memtable that is being sealed.
+fn sealed_number(shared: &DbInner, state: &mut DbState) -> TableId {
+    state.versions.new_sealed_number(shared.options.intra_l0_compaction_trigger > 0)
 }
 
 /// Creates the WAL for writes after `last`, and draws the table number for the memtable that is
@@ -57,10 +72,7 @@ pub(super) fn rotate_wal(shared: &Arc<DbInner>, writer: &mut WriterState) -> Res
 fn create_wal(shared: &DbInner, last: SeqNo, durable: bool) -> Result<(LogId, Box<dyn LogWriter>, TableId)> {
     let (log, table) = {
         let mut state = shared.state.lock();
-        (
-            LogId(state.versions.new_number()),
-            state.versions.new_sealed_number(shared.options.intra_l0_compaction_trigger > 0),
-        )
+        (LogId(state.versions.new_number()), sealed_number(shared, &mut state))
     };
     let created = shared.storage.create_log(log, LogKind::Wal, &batch::head(last.plus(1))).and_then(|wal_writer| {
         if durable {

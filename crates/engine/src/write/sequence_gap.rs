@@ -34,10 +34,10 @@ impl WritePath {
             return Ok(());
         }
         wait_visible(shared, writer.last)?;
-        if !writer.mem.is_empty() {
+        if !writer.is_empty() {
             seal_memtable(shared, writer)?;
         }
-        shared.wait_until(|_| shared.view.load().sealed.is_empty())?;
+        shared.wait_until(|state| state.sealed == 0)?;
         if !stop_on_panic(shared, || install(writer.mem.log))? {
             return Ok(());
         }

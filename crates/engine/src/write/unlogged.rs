@@ -7,6 +7,7 @@
 //! - A WAL that begins after a gap is replayed only if the manifest covers the writes in the gap.
 //!   So a synced write waits until the manifest covers them.
 use super::{
+    families::insert,
     room::make_room,
     rotate::seal_memtable,
     sequence_gap::wait_manifest_covers,
@@ -31,7 +32,7 @@ impl WritePath {
             // A pipelined insert may still be about to write to this memtable, although the
             // memtable looks empty.
             wait_visible(shared, writer.last)?;
-            if !writer.mem.is_empty() {
+            if !writer.is_empty() {
                 seal_memtable(shared, writer)?;
             }
         }
@@ -41,7 +42,7 @@ impl WritePath {
         writer.last = last;
         let head = if shared.separates_values { INLINE } else { &[] };
         stop_on_error(shared, || {
-            writer.mem.insert_with_prefix(head, &batch);
+            insert(shared, writer, head, &batch);
             publish(shared, before, last)
         })?;
         Ok(last)

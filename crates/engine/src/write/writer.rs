@@ -5,18 +5,22 @@ use super::{
     wal::Wal,
 };
 use crate::{Error, Options, Result, mem::MemTable, state::DbInner};
+use parking_lot::Mutex;
 use std::{
+    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
-use terrace_format::{SeqNo, batch::Batch};
+use terrace_format::{FamilyId, SeqNo, batch::Batch};
 
 /// The writers of one store. At most one of them is the commit leader; see [`group`].
 pub struct WritePath {
     pub queue: Queue<Box<WriterState>>,
+    /// Held while a column family is created or dropped. It is taken before every other lock.
+    pub family_changes: Mutex<()>,
     /// Number of writers that sync closed WALs before they join the queue.
     pub syncing_closed_wals: AtomicUsize,
 }
@@ -28,8 +32,11 @@ pub struct WriterState {
     /// The last assigned sequence number. While write groups are being inserted, it is larger than
     /// the visible one.
     pub last: SeqNo,
-    /// The active memtable, which is the same as in the view.
+    /// The active memtable of the default column family, which is the same as in the view.
     pub mem: Arc<MemTable>,
+    /// The active memtables of other column families, as in the view. The first write to a family
+    /// after a rotation creates its memtable.
+    pub families: BTreeMap<FamilyId, Arc<MemTable>>,
     /// A buffer that the next single operation uses again, so that it allocates nothing.
     pub reusable_batch: Option<Batch>,
     pub throttle_debt: ThrottleDebt,
@@ -69,6 +76,7 @@ impl WritePath {
             wal,
             last,
             mem,
+            families: BTreeMap::new(),
             reusable_batch: None,
             throttle_debt: ThrottleDebt::default(),
             delay_per_byte: 0.0,
@@ -77,7 +85,11 @@ impl WritePath {
             unlogged: UnloggedWrites::default(),
             timer_stopped: false,
         };
-        WritePath { queue: Queue::new(Box::new(writer)), syncing_closed_wals: AtomicUsize::new(0) }
+        WritePath {
+            queue: Queue::new(Box::new(writer)),
+            family_changes: Mutex::new(()),
+            syncing_closed_wals: AtomicUsize::new(0),
+        }
     }
 
     /// Waits in the queue until the caller leads. The caller accepts no followers and joins no
@@ -133,9 +145,20 @@ impl WriterState {
         Ok((self.last, last))
     }
 
-    /// Returns whether the memtable or the WAL has reached its size.
+    /// Returns whether the memtables together, or the WAL, have reached their size.
     #[inline]
     pub fn is_full(&self, options: &Options) -> bool {
-        self.mem.charged_bytes() > options.write_buffer_size || self.wal.is_full()
+        let families = if self.families.is_empty() { 0 } else { self.family_bytes() };
+        self.mem.charged_bytes() + families > options.write_buffer_size || self.wal.is_full()
+    }
+
+    #[cold]
+    fn family_bytes(&self) -> u64 {
+        self.families.values().map(|mem| mem.charged_bytes()).sum()
+    }
+
+    /// Returns whether all active memtables are empty.
+    pub fn is_empty(&self) -> bool {
+        self.mem.is_empty() && self.families.is_empty()
     }
 }

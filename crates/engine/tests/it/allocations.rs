@@ -1,5 +1,6 @@
-//! Allocation counts. A write allocates nothing but memtable blocks, a step of a scan allocates
-//! nothing, and a new cursor allocates a few times per source.
+//! Tests that count heap allocations. A write must allocate only memtable blocks, a step of a scan
+//! must allocate nothing, and a new cursor may allocate a few times per source (memtable or sorted
+//! run).
 use crate::common::{alone::in_own_process, counting};
 use terrace::{Cursor, Db, Options, ReadOptions, WriteBatch, WriteOptions};
 
@@ -39,8 +40,8 @@ fn a_single_write_allocates_only_memtable_blocks() {
 const KEYS: u64 = 20_000;
 const RUNS: u64 = 3;
 
-/// Makes a store of sorted runs that overlap in a sixth of their keys, and a memtable. Blocks are
-/// as large as tables, so that reads of blocks hardly affect the count.
+/// Makes a store with several sorted runs and a memtable. The runs overlap in a sixth of their
+/// keys. Blocks are as large as tables, so reads of blocks hardly affect the count.
 fn store() -> Db {
     let mut options = Options::preset("leveldb").unwrap();
     options.block_size = 4 << 20;
@@ -89,7 +90,7 @@ fn steps_allocate_nothing_and_new_cursors_little() {
     let backward = allocations(|| pairs = walk(&mut cursor, Cursor::prev));
     assert_eq!(pairs, KEYS - KEYS / 50);
     // Some allocations at the ends of blocks and tables are allowed. One allocation in each step
-    // would be 40,000.
+    // would be 40,000 in total.
     assert!(forward < 50 && backward < 50, "{forward} allocations forward, {backward} backward");
 
     let seeks = 1000;
@@ -104,15 +105,16 @@ fn steps_allocate_nothing_and_new_cursors_little() {
             db.cursor(ReadOptions::new()).seek(b"00012345").unwrap();
         }
     });
-    // One allocation for the heap, and two for each run: its index iterator and its current key.
-    // Open tables are in the table cache. The list of sources reuses the memory of the previous
-    // cursor.
+    // A new cursor makes one allocation for the queue of its merging iterator, and two for each
+    // run: for the index iterator and for its current key. Open tables are in the table cache, and
+    // the list of sources reuses the memory of the previous cursor.
     let each = 1 + 2 * RUNS;
     assert!(fresh <= seeks * each + 10, "{} allocations for a new cursor and a seek, more than {each}", fresh / seeks);
     println!("{forward} forward, {backward} backward, {again} of {seeks} seeks, {} of a new cursor", fresh / seeks);
 }
 
-/// All cursors are in the same blocks, which they share.
+/// All cursors of this test are in the same blocks and share them, so each cursor needs little
+/// memory of its own.
 #[test]
 fn an_iterator_is_small() {
     const CURSORS: usize = 1000;

@@ -1,6 +1,6 @@
-//! Bundled SSTables (one file with all SSTables of a compaction): the number of syncs, the files
-//! that a compaction leaves, and which engines can open the store. Other suites also run with
-//! bundles and test that reads are right.
+//! Tests of bundles (files with all SSTables of a compaction): the number of syncs, the files that
+//! a compaction leaves, and which engines can open the store. That reads are right is tested by
+//! other suites, which also run with bundles.
 use crate::common::{kit, leveldb};
 use kit::{Model, Place, TIGHT, contents, options};
 use leveldb::{Layout, Side, Store};
@@ -15,12 +15,12 @@ use terrace_sim::Rng;
 
 const SEED: u64 = 0xb0;
 
-/// Options with small tables, which only a manual compaction merges.
+/// Options with bundles and small tables, and without automatic compactions.
 fn bundled() -> Options {
     options(&changes())
 }
 
-/// Options with LevelDB's sizes, to count the bundles that compactions write.
+/// Options with bundles and LevelDB's sizes, to count the bundles that compactions write.
 fn plain() -> Options {
     kit::plain(&changes())
 }
@@ -50,8 +50,9 @@ fn written(said: &Statistics) -> u64 {
     said.bytes_written.iter().filter(tables).map(|(_, bytes)| bytes).sum()
 }
 
-/// Writes the same history under a preset, with LevelDB's sizes and every due job run immediately.
-/// The keys are random, so that compactions rewrite tables instead of moving them.
+/// Writes a fixed history to a store with `preset`, and runs every due job immediately. The keys
+/// are random, so compactions rewrite tables instead of moving them. Returns the statistics and
+/// the number of flushes and compactions.
 fn filled(preset: &str) -> (Statistics, u64) {
     let mut options = Options::preset(preset).unwrap();
     options.seek_compaction = false;
@@ -67,7 +68,8 @@ fn filled(preset: &str) -> (Statistics, u64) {
     (said, builds)
 }
 
-/// A flush and a compaction each sync once. A trivial move writes no table, so it makes no sync.
+/// With bundles, each flush and each compaction must sync once. A trivial move writes no table, so
+/// it makes no sync.
 #[test]
 fn a_compaction_of_bundles_syncs_once() {
     let ((leveldb, builds), (bolt, bolt_builds)) = (filled("leveldb"), filled("bolt"));
@@ -85,7 +87,7 @@ fn model(db: &Db) -> Model {
     contents(db).unwrap().into_iter().collect()
 }
 
-/// Writes keys in mixed order, so that memtables overlap, and compacts them.
+/// Writes `keys` keys in mixed order, so that the memtables overlap, and compacts the store.
 fn fill(db: &Db, keys: u32, byte: u8) {
     for n in (0..keys).map(|n| n * 379 % keys) {
         db.put(format!("{n:06}"), vec![byte; 1000]).unwrap();
@@ -94,7 +96,8 @@ fn fill(db: &Db, keys: u32, byte: u8) {
     db.wait_idle().unwrap();
 }
 
-/// Returns the number of bundles with `names` hard links, and how many of them have holes.
+/// Returns the number of bundles with `names` hard links, and how many of these have holes (freed
+/// space of obsolete tables).
 fn holes(path: &Path, names: u64) -> (usize, usize) {
     let bundles = files(path, ".bundle").into_iter().map(|path| fs::metadata(path).unwrap());
     let bundles = bundles.filter(|file| file.nlink() == names);
@@ -130,7 +133,8 @@ fn space_of_obsolete_tables_in_a_bundle_is_freed() {
     assert_eq!(files(&path, ".bundle"), Vec::<PathBuf>::new(), "a bundle is removed with its last table");
 }
 
-/// A bundle that is also part of a checkpoint keeps all its space until the checkpoint is removed.
+/// A bundle that is also part of a checkpoint must keep all its space until the checkpoint is
+/// removed.
 #[test]
 fn a_bundle_shared_with_a_checkpoint_keeps_its_space() {
     let place = Place::directory();
@@ -168,8 +172,8 @@ fn a_bundle_costs_one_descriptor() {
     );
 }
 
-/// The format file records the table form. An open without the option uses the recorded form. An
-/// open with another form is refused, and the error names the form.
+/// The format file records the table form. An open without the option `tables` must use the
+/// recorded form. An open with another form must be refused, and the error must name the form.
 #[test]
 fn a_store_keeps_its_table_form() {
     let [bundles, blocks] = [Place::directory(), Place::directory()].map(|place| (place.path().unwrap(), place));

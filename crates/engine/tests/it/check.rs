@@ -1,5 +1,5 @@
-//! `check` verifies several invariants of a store. For each of them, a test violates it and
-//! expects that `check` reports it.
+//! Tests of `check`, which verifies several invariants of a store. Each test violates one
+//! invariant and expects that `check` reports it.
 use crate::common::{files, kit};
 use files::{Files, Writer, framed, holding, manifest_of, records};
 use std::sync::Arc;
@@ -30,12 +30,12 @@ fn store() -> Files {
     let levels: Vec<usize> = db.layout().iter().map(|level| level.tables.len()).collect();
     assert_eq!(levels[..3], [1, 1, 1]);
     drop(db);
-    // The store is opened once more, so that its manifest is a single edit.
+    // Opens the store once more, so that its manifest is a single edit.
     drop(kit::open(&fs, &layout(), true).unwrap());
     files::files(&*fs)
 }
 
-/// Replaces the manifest by its only edit after `change` has changed it.
+/// Returns `files` with another manifest: its only edit, changed by `change`.
 fn with_manifest(files: &Files, change: impl FnOnce(&mut Edit)) -> Files {
     let (mut files, name) = (files.clone(), manifest_of(files));
     let mut edit = Edit::decode(&records(&files[&name])[0]).unwrap();
@@ -67,7 +67,7 @@ fn says(found: String, words: &[&str]) {
     assert!(words.iter().all(|word| found.contains(word)), "{words:?} in: {found}");
 }
 
-/// Returns the index of the edit's table in `level`.
+/// Returns the position of the table in `level` in the edit's list of added tables.
 fn at(edit: &Edit, level: usize) -> usize {
     edit.added.iter().position(|(found, _)| *found == level).unwrap()
 }
@@ -189,8 +189,7 @@ fn obsolete_files_are_listed_and_are_no_problem() {
     assert_eq!(report.leftovers.len(), 2, "{:?}", report.leftovers);
 }
 
-/// Fixed bug: if LevelDB's manifest named a WAL that was missing, the check ignored that and
-/// passed.
+/// Fixed bug: if LevelDB's manifest named a WAL that was missing, `check` did not report it.
 #[test]
 fn a_missing_wal_of_a_leveldb_manifest() {
     let files = store();

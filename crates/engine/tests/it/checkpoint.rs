@@ -1,5 +1,6 @@
-//! Checkpoints. A checkpoint is an independent store with the contents of one sequence number. It
-//! survives any power cut after the call has returned. Before that, its directory is not a store.
+//! Tests of checkpoints. A checkpoint must be an independent store with the contents of one
+//! sequence number. After the call has returned, it must survive any power cut. Before that, its
+//! directory must not be a store.
 use crate::common::{history, kit};
 use history::{Tracker, tight_options};
 use kit::{Model, options, prefix, states};
@@ -60,7 +61,7 @@ fn a_checkpoint_is_an_independent_store_that_shares_tables() {
     db.compact_range(None, None).unwrap();
     assert!(contents(&first, &layout()) == states[250]);
 
-    // Changes to the copy and to the store do not affect each other.
+    // Changes to the checkpoint and to the store must not affect each other.
     let copy = Db::open(&first, layout()).unwrap();
     copy.put("only", "here").unwrap();
     copy.compact_range(None, None).unwrap();
@@ -180,9 +181,9 @@ fn impossible_targets_are_refused() {
     assert!(!folder.path().join("new").exists());
 }
 
-/// Cuts the power after every step. Before the call returns, the target is either no store or
-/// already the complete checkpoint. Afterwards it is the complete checkpoint. The target is on
-/// another medium, or it is a directory next to the store.
+/// Cuts the power after every step of a checkpoint. Before the call has returned, the target must
+/// be either no store or the complete checkpoint. Afterwards it must be the complete checkpoint.
+/// The target is on the medium `to`, or if that is `None`, in a directory next to the store.
 fn campaign(tracker: Tracker, from: Medium, to: Option<Medium>, tables: TableForm) {
     let mut options = tight_options();
     options.tables = Some(tables);

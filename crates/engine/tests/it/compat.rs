@@ -1,6 +1,7 @@
-//! Stores that earlier versions of Terrace wrote, kept in `tests/stores`. This version must read
-//! them, change them, and find them intact. `examples/golden.rs` creates the stores of one
-//! version. Stores of earlier versions are never created again.
+//! Tests of stores that earlier versions of Terrace wrote. They are kept in `tests/stores`. The
+//! present version must read and change them, and a check must find them intact.
+//! `examples/golden.rs` creates the stores of a version. Stores of earlier versions are never
+//! created again.
 use crate::common::golden;
 use golden::{Golden, STORES};
 use std::{

@@ -1,6 +1,6 @@
-//! Many threads use one store. Batches are atomic, counters never decrease, snapshots do not
-//! change, and a close or drop ends all work cleanly. Threads interleave at random; these
-//! properties must be true for every interleaving.
+//! Tests in which many threads use one store. Batches must be atomic, counters must never
+//! decrease, snapshots must not change, and a close or drop must end all work cleanly. Threads
+//! interleave at random, and these properties must be true for every interleaving.
 use crate::common::kit;
 use kit::{Place, TIGHT, options};
 use std::{
@@ -35,7 +35,7 @@ fn handles_are_send_and_sync() {
     sent::<Scan>();
 }
 
-/// Options under which compactions run in parallel in all possible ways.
+/// Options with which compactions run in parallel in all possible ways.
 const PARALLEL: &[(&str, &str)] = &[
     ("max_background_compactions", "3"),
     ("max_subcompactions", "3"),
@@ -44,7 +44,7 @@ const PARALLEL: &[(&str, &str)] = &[
     ("compaction_pri", "min_overlapping_ratio"),
 ];
 
-/// If a thread makes no progress for this time, the test fails.
+/// The time after which the test fails if a thread makes no progress.
 const PATIENCE: Duration = Duration::from_secs(120);
 const WRITERS: usize = 4;
 const READERS: usize = 3;
@@ -53,8 +53,8 @@ fn number(bytes: Option<Vec<u8>>) -> u64 {
     bytes.map_or(0, |bytes| u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")))
 }
 
-/// Writer `w` increments two counters in one batch, at keys far from each other. Sometimes it
-/// deletes filler keys.
+/// The work of writer `w`: it increments two counters in one batch, at keys far from each other.
+/// Sometimes it also deletes filler keys.
 fn count(db: &Db, w: usize, stop: &AtomicBool) -> (u64, Error) {
     let mut rng = Rng::new(w as u64);
     for n in 1u64.. {
@@ -72,8 +72,8 @@ fn count(db: &Db, w: usize, stop: &AtomicBool) -> (u64, Error) {
     unreachable!("the loop has no end")
 }
 
-/// Reads both counters of each writer in one scan. They are equal, unless a part of a batch is
-/// visible.
+/// Reads both counters of each writer in one scan. The two counters must be equal; otherwise a
+/// part of a batch is visible.
 fn counters(pairs: impl Iterator<Item = terrace::Result<(Vec<u8>, Vec<u8>)>>) -> Vec<u64> {
     let pairs: BTreeMap<_, _> = pairs.collect::<terrace::Result<_>>().expect("scan");
     let read = |name: &str, w: usize| number(pairs.get(format!("{name}/{w}").as_bytes()).cloned());
@@ -83,7 +83,7 @@ fn counters(pairs: impl Iterator<Item = terrace::Result<(Vec<u8>, Vec<u8>)>>) ->
     (0..WRITERS).map(|w| read("a", w)).collect()
 }
 
-/// Reads in every way until it is stopped. No counter may decrease.
+/// The work of a reader: it reads in every way until it is stopped. No counter may decrease.
 fn watch(db: &Db, reader: usize, stop: &AtomicBool) {
     let mut rng = Rng::new(1000 + reader as u64);
     let mut seen = vec![0; WRITERS];
@@ -119,7 +119,7 @@ fn watch(db: &Db, reader: usize, stop: &AtomicBool) {
     }
 }
 
-/// Repeats flushes, compactions, reads of statistics and waits until it is stopped.
+/// Repeats flushes, compactions, reads of statistics, and waits, until it is stopped.
 fn maintain(db: &Db, stop: &AtomicBool) {
     let mut rng = Rng::new(2000);
     let mut promised = 0;
@@ -169,8 +169,8 @@ fn batches_are_atomic_and_snapshots_are_stable() {
             let writers: Vec<_> = (0..WRITERS).map(|w| scope.spawn(move || count(db, w, stop).0)).collect();
             (0..READERS).for_each(|reader| drop(scope.spawn(move || watch(db, reader, stop))));
             scope.spawn(|| maintain(db, stop));
-            // Half a second, in a full run two; on a busy machine or under a sanitizer until every
-            // writer has made progress.
+            // The threads run for half a second, in a full run for two seconds. On a busy machine
+            // or under a sanitizer they run until every writer has made progress.
             let got_far = || (0..WRITERS).all(|w| number(db.get(format!("a/{w}")).expect("get")) > 50);
             let time = Duration::from_millis(if kit::is_full() { 2000 } else { 500 });
             while begun.elapsed() < time || !got_far() && begun.elapsed() < PATIENCE {
@@ -287,7 +287,7 @@ impl FileSystem for Slow {
 }
 
 /// The idle timer keeps a reference to the store while it syncs. If the last other handle is
-/// dropped at that time, the store must still end cleanly.
+/// dropped in this time, the store must still end cleanly.
 #[test]
 fn a_drop_during_an_idle_tick_releases_the_lock() {
     let slow = Slow::default();
@@ -325,9 +325,9 @@ impl Comparator for Gate {
     }
 }
 
-/// With pipelined writes a commit group may be inserted into the memtable before the previous
-/// group. It must still become visible after the previous group, and the memtable must not be
-/// sealed during an insert.
+/// With pipelined writes, a later write group may be inserted into the memtable before an earlier
+/// group. The later group must still become visible after the earlier one, and the memtable must
+/// not be sealed during an insert.
 #[test]
 fn a_group_inserted_early_becomes_visible_in_order() {
     for later in ["a write", "a flush"] {
@@ -337,7 +337,7 @@ fn a_group_inserted_early_becomes_visible_in_order() {
         db.put("first", "1").unwrap();
         gate.closed.store(true, SeqCst);
         thread::scope(|scope| {
-            // The value is large, so that other writers can finish their inserts before this one.
+            // The value is large, so other writers can finish their inserts before this write.
             let slow = scope.spawn(|| db.put("slow", vec![0; 100_000]));
             while !gate.stopped.load(SeqCst) {
                 thread::yield_now();
@@ -362,8 +362,8 @@ fn a_group_inserted_early_becomes_visible_in_order() {
     }
 }
 
-/// Several threads wait for a sync. One sync is enough for all of them, including threads that the
-/// previous sync has served.
+/// Several threads wait for a sync of the WAL. One sync must be enough for all of them, including
+/// threads whose previous write was part of the previous sync.
 #[test]
 fn synced_writers_share_syncs() {
     const EACH: usize = 12;

@@ -1,5 +1,5 @@
-//! Compactions that copy whole blocks. Reads return the same results, and blocks really are
-//! copied.
+//! Tests of compactions that copy whole blocks. Reads must return the same results as without
+//! copies, and blocks must really be copied.
 use crate::common::kit;
 use kit::{Model, Place};
 use std::{fs, path::Path};
@@ -18,8 +18,8 @@ fn shown(db: &Db, snapshot: Option<&Snapshot>) -> Model {
     db.scan(options).map(Result::unwrap).collect()
 }
 
-/// Makes puts, deletes and range deletes in a few narrow key ranges, so that most blocks do not
-/// overlap.
+/// Makes puts, deletes and range deletes in a few narrow key ranges, so that most blocks of
+/// different tables do not overlap.
 fn change(db: &Db, model: &mut Model, rng: &mut Rng, value_max: usize) {
     for _ in 0..8 {
         let from = rng.below(KEYS);
@@ -49,8 +49,8 @@ fn copying_blocks_changes_no_read() {
     for seed in 0..24 {
         let rng = &mut Rng::new(seed);
         let pick = |rng: &mut Rng, all: &[&'static str]| all[rng.below(all.len())];
-        // Blocks have few entries. With some seeds they have more entries than are decoded
-        // together.
+        // Most seeds use small blocks with few entries. Some seeds use blocks with more entries
+        // than a cursor decodes in one step.
         let (block_size, value_max) = if seed % 4 == 0 { ("20KiB", 4) } else { ("1KiB", 100) };
         let options = kit::options(&[
             ("copy_whole_blocks", "on"),
@@ -104,8 +104,8 @@ fn tables(store: &Path) -> Vec<Vec<u8>> {
     paths.into_iter().map(|path| fs::read(path).unwrap()).collect()
 }
 
-/// A longer value changes one block. If the later blocks were encoded again, they would have other
-/// contents and end at other offsets.
+/// A longer value changes one block. The compaction must copy the later blocks unchanged. If it
+/// encoded them again, they would have other contents and end at other offsets.
 #[test]
 fn blocks_after_a_change_are_copied_unchanged() {
     for (wanted, stay) in [("on", true), ("off", false)] {
@@ -131,7 +131,7 @@ fn blocks_after_a_change_are_copied_unchanged() {
         db.close().unwrap();
         let after = tables(&store);
         assert_eq!((before.len(), after.len()), (1, 1));
-        // A range that contains two blocks and their trailers.
+        // A range of the old table that contains two blocks and their trailers.
         let late = &before[0][before[0].len() * 3 / 4..][..8 << 10];
         assert_eq!(after[0].windows(late.len()).any(|window| window == late), stay, "copy_whole_blocks {wanted}");
     }

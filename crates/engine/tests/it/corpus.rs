@@ -1,6 +1,6 @@
-//! Runs the fuzz targets (`make fuzz`) without a fuzzer. Inputs are their seeds, slightly damaged
-//! seeds, inputs that each reach code that no other input reaches (`fuzz/corpus/TARGET`), and
-//! inputs that once failed (`fuzz/found/TARGET`).
+//! Runs the fuzz targets (`make fuzz`) without a fuzzer. The inputs are of four kinds: the seeds
+//! of a target, slightly damaged seeds, inputs each of which reaches code that no other input
+//! reaches (`fuzz/corpus/TARGET`), and inputs that once failed (`fuzz/found/TARGET`).
 #[path = "../../../../fuzz/src/lib.rs"]
 pub mod fuzz;
 
@@ -13,14 +13,14 @@ use std::{
 };
 use terrace_sim::Rng;
 
-/// Number of damaged variants of each seed.
+/// The number of damaged variants of each seed.
 const VARIANTS: u64 = 20;
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Runs a target. If it fails, names the input.
+/// Runs a target with `input`. If the target panics, the failure names the input.
 fn run(target: &str, input: &[u8], name: &str) {
     let outcome = catch_unwind(AssertUnwindSafe(|| fuzz::run(target, input)));
     outcome.unwrap_or_else(|_| panic!("target {target} fails on {name}: {}", input.escape_ascii()));
@@ -57,8 +57,8 @@ fn seeds_and_their_variants_are_decoded_or_refused() {
     }
 }
 
-/// Each input of the corpus covers code of its target that no other input covers. A change is
-/// therefore tested on all paths that fuzzing has found.
+/// Each input of the corpus covers code of its target that no other input covers. This test
+/// therefore runs all paths that fuzzing has found.
 #[test]
 fn the_fuzzing_corpus_is_decoded_or_refused() {
     for (target, _) in TARGETS {
@@ -80,7 +80,7 @@ fn inputs_that_once_failed_pass() {
     }
 }
 
-/// Each target has a libFuzzer program, and each such program has a target.
+/// Each target must have a libFuzzer program, and each such program must have a target.
 #[test]
 fn every_target_has_its_program() {
     let programs = fs::read_dir(repository().join("fuzz/fuzz_targets")).expect("listed");

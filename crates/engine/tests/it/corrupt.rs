@@ -1,9 +1,10 @@
-//! Every kind of damage to every file of a store. The store either returns correct results or
-//! reports the damage. It never panics, hangs or returns a wrong value. After damage to a WAL, any
-//! prefix of the history is correct. After damage to another file, only the whole history is
-//! correct.
+//! Tests of damaged files: every kind of damage to every file of a store. The store must either
+//! return correct results or report the damage. It must never panic, hang or return a wrong value.
+//! After damage to a WAL, any prefix of the history is correct. After damage to another file, only
+//! the whole history is correct.
 //!
-//! The store is always the same. A failure names the file and the damage and can be reproduced.
+//! The store is always the same, so a failure, which names the file and the damage, can be
+//! reproduced.
 use crate::common::{damage, files, kit};
 use damage::{BATCHES, FLUSHED, PADDED, Verdict, judge, layout, store, store_on};
 use files::{Files, bytes_of, files, holding};
@@ -15,11 +16,11 @@ use std::{
 use terrace::{ReadOptions, check_on};
 use terrace_storage::{backends::files::fs::FileSystem, placement::OpenMode};
 
-/// Number of offsets that are tried in a file that is too large to try every offset.
+/// The number of offsets that are tried in a file that is too large to try every offset.
 const SAMPLES: usize = 300;
 
-/// Judges a damaged store. If it panics, or if `legal` rejects the verdict, the test fails with
-/// the name of the damage.
+/// Judges a damaged store. `what` describes the damage. The test fails if the store panics or if
+/// `legal` does not accept the verdict.
 fn check(what: &str, files: &Files, with_format_file: bool, states: &[Model], legal: impl Fn(Verdict) -> bool) {
     let verdict = catch_unwind(AssertUnwindSafe(|| judge(files, &layout(with_format_file), states)));
     match verdict.unwrap_or_else(|_| panic!("{what}: a panic, see above")) {
@@ -33,13 +34,13 @@ fn legal_for(name: &str) -> impl Fn(Verdict) -> bool + use<> {
     let is_log = name.ends_with(".log");
     move |verdict| match verdict {
         Verdict::Holds(count) => count == BATCHES || is_log && count >= FLUSHED,
-        // Damage to an unsynced WAL is a normal crash state.
+        // The store never synced this WAL, so damage to it is a normal crash state.
         Verdict::Refused | Verdict::PartlyReadable => !is_log,
     }
 }
 
-/// Returns every offset of a small file, and a sample for a large one. The first and last offsets
-/// are always included.
+/// Returns every offset of a small file, and a sample of the offsets of a large one. The first and
+/// last offsets are always included.
 fn offsets(bytes: &[u8]) -> Vec<usize> {
     let stride = (bytes.len() / SAMPLES).max(1);
     let mut offsets: Vec<usize> = (0..bytes.len()).step_by(stride).collect();
@@ -110,7 +111,7 @@ fn missing_and_exchanged_files_are_detected() {
             let legal = |verdict| match verdict {
                 Verdict::Refused => name != "LOCK",
                 Verdict::PartlyReadable => false,
-                // The state as if the name of the newest WAL had not reached the disk.
+                // The result is the same as if the name of the newest WAL had not reached the disk.
                 Verdict::Holds(count) if newest_log => count == PADDED,
                 Verdict::Holds(count) => name == "LOCK" && count == BATCHES,
             };
@@ -126,7 +127,8 @@ fn missing_and_exchanged_files_are_detected() {
     }
 }
 
-/// Damage in a WAL is treated as a crash state by default, and as an error with paranoid checks.
+/// A damaged end of a WAL must be treated as a crash state by default, and as an error with
+/// paranoid checks.
 #[test]
 fn a_torn_wal_is_an_error_with_paranoid_checks() {
     let (files, _) = store_on(kit::anywhere(), false);
@@ -147,8 +149,8 @@ fn a_torn_wal_is_an_error_with_paranoid_checks() {
     }
 }
 
-/// WALs with records that do not belong to the history are kept under `lost/`, byte for byte.
-/// Later writes and opens do not change these copies.
+/// WALs with records that are not part of the history must be copied to `lost/`, byte for byte.
+/// Later writes and opens must not change these copies.
 #[test]
 fn the_rest_of_a_damaged_wal_is_kept_in_lost() {
     let (mut files, states) = store_on(kit::anywhere(), false);
@@ -164,8 +166,8 @@ fn the_rest_of_a_damaged_wal_is_kept_in_lost() {
         let count = prefix(pairs, &states).expect("a prefix");
         assert!((FLUSHED..BATCHES).contains(&count), "{count} batches");
         for log in &logs {
-            // The first WAL is damaged. The second one does not continue the intact part of the
-            // first.
+            // The first WAL is copied because it is damaged. The second is copied because its
+            // records do not follow the intact part of the first.
             assert_eq!(bytes_of(&*fs, &format!("lost/{log}")), files[log], "round {round}");
             assert!(fs.open(&format!("lost/{log}-2")).is_err(), "it is set aside once");
         }
@@ -177,7 +179,8 @@ fn the_rest_of_a_damaged_wal_is_kept_in_lost() {
     assert!(logs.iter().all(|log| fs.open(log).is_err()), "the logs themselves are replaced");
 }
 
-/// Damage that no read has reached yet: a shallow check passes, and a deep check names the table.
+/// A table is damaged that no read has reached yet. A shallow check must pass, and a deep check
+/// must name the table.
 #[test]
 fn a_deep_check_reads_everything() {
     let (mut files, _) = store_on(kit::anywhere(), false);
@@ -194,15 +197,15 @@ fn a_deep_check_reads_everything() {
     assert!(deep.problems[0].contains(&name), "{:?} does not name {name}", deep.problems);
 }
 
-/// If a compaction copied a damaged block, it would write it with a correct checksum. Without
-/// compression only the checksum shows the damage.
+/// If a compaction copied a damaged block, it would write the block with a correct checksum. The
+/// block is not compressed here, so only the checksum shows the damage.
 #[test]
 fn a_compaction_does_not_copy_damage() {
     merge_damage(false);
 }
 
-/// Fixed bug: a read without verification left a damaged block in the cache, and compactions used
-/// it.
+/// Fixed bug: a read without checksum verification left a damaged block in the cache, and a
+/// compaction used this block.
 #[test]
 fn a_compaction_does_not_copy_damage_from_the_cache() {
     merge_damage(true);
@@ -216,7 +219,7 @@ fn merge_damage(cached: bool) {
     db.put("a", &value).unwrap();
     db.put("b", &value).unwrap();
     db.flush().unwrap();
-    db.wait_idle().unwrap(); // otherwise the manifest does not name the table yet
+    db.wait_idle().unwrap(); // so that the manifest names the table
     let newest = db.layout().into_iter().flat_map(|level| level.tables).map(|table| table.number).max();
     drop(db);
     let mut damaged = files(&*fs);

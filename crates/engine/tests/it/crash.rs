@@ -1,10 +1,11 @@
-//! Power cuts. After a power cut at any step, the disk may have kept any subset of the unsynced
-//! data. The store must open and contain a prefix of the history, and the prefix must include
-//! everything that was acknowledged as durable (docs/durability.md).
+//! Tests with simulated power cuts. After a power cut at any step, the disk may have kept any
+//! subset of the unsynced data. The store must open and contain a prefix of the history, and the
+//! prefix must include everything that was acknowledged as durable (docs/durability.md).
 //!
-//! `TERRACE_CRASH_SEEDS` scales the campaign (images per step; default 1, with `TERRACE_FULL` 8).
-//! A failure names tracker, rules, history seed, step and image seed; the same numbers reproduce
-//! the image.
+//! `TERRACE_CRASH_SEEDS` sets the size of the campaign: the number of disk images per step
+//! (default 1, with `TERRACE_FULL` 8). A failure names the durability tracker, the rules of the
+//! file system, the history seed, the step and the image seed. The same numbers reproduce the
+//! image.
 use crate::common::{cuts, history, kit};
 use cuts::{Cuts, histories};
 use history::{Collected, Tracker};
@@ -23,7 +24,7 @@ fn seeds_per_step() -> u64 {
     std::env::var("TERRACE_CRASH_SEEDS").map_or(default, |text| text.parse().expect("TERRACE_CRASH_SEEDS is a number"))
 }
 
-/// The combined outcome of several histories.
+/// The sum of the outcomes of several histories.
 #[derive(Default)]
 struct Sum {
     states: usize,
@@ -47,7 +48,8 @@ impl Sum {
         assert_eq!(self.failed, 0, "ORACLE: {} of {} states: {first}", self.failed, self.states);
     }
 
-    /// Asserts that the test has found the fault of a control.
+    /// Asserts that some promise was broken, because this run was a control: a store with a
+    /// deliberate fault.
     fn is_broken(&self, what: &str) {
         let Sum { states, failed, .. } = self;
         println!("{what}: {failed} of {states} states are broken");
@@ -55,7 +57,7 @@ impl Sum {
     }
 }
 
-/// Judges the crash states of every step of a history, with several images for each step.
+/// Judges the crash states of every step of one history, with several images for each step.
 fn campaign(cuts: &Cuts) -> Sum {
     let mut sum = Sum::default();
     let collected = cuts.judge_all(usize::MAX, &mut |broken| {
@@ -69,10 +71,20 @@ fn campaign(cuts: &Cuts) -> Sum {
     Sum { collected: vec![collected], ..sum }
 }
 
-/// Runs the histories of all trackers, with all rules, on all cores. It combines the outcomes in a
-/// fixed order, so the first failure does not depend on the number of cores.
+/// Runs the histories of all trackers, with all rules.
 fn campaigns(options: &Options, trackers: &[Tracker], numbers: Range<u64>, seeds: u64) -> Sum {
-    let jobs: Vec<Cuts> = numbers.flat_map(|seed| histories(options, trackers, seed, seeds)).collect();
+    run(numbers.flat_map(|seed| histories(options, trackers, seed, seeds)).collect())
+}
+
+/// Runs the histories of all trackers, with all rules, on several column families.
+fn family_campaigns(options: &Options, trackers: &[Tracker], numbers: Range<u64>, seeds: u64) -> Sum {
+    let jobs = numbers.flat_map(|seed| histories(options, trackers, seed, seeds));
+    run(jobs.map(|cuts| Cuts { families: true, ..cuts }).collect())
+}
+
+/// Runs histories on all cores. It combines the outcomes in a fixed order, so the first failure
+/// does not depend on the number of cores.
+fn run(jobs: Vec<Cuts>) -> Sum {
     let next = AtomicUsize::new(0);
     let workers = thread::available_parallelism().map_or(2, usize::from);
     thread::scope(|scope| {
@@ -90,8 +102,8 @@ fn campaigns(options: &Options, trackers: &[Tracker], numbers: Range<u64>, seeds
     })
 }
 
-/// Options for universal compaction: level 1 has several sorted runs and is sometimes compacted
-/// whole.
+/// Options for universal compaction. Level 1 then has several sorted runs and is sometimes
+/// compacted whole.
 fn universal() -> Options {
     let mut options = Options::default();
     options.compaction_style = CompactionStyle::Universal;
@@ -116,6 +128,21 @@ fn any_power_cut_leaves_a_prefix_with_everything_promised() {
     assert!(seeds < 8 || sum.states >= 100_000, "only {} states: the campaign has shrunk", sum.states);
 }
 
+/// Writes to several column families are one history: a power cut leaves a prefix of all of them
+/// together, at every cut and with every durability tracker. A drop of a family is durable when it
+/// returns.
+#[test]
+fn any_power_cut_leaves_a_prefix_of_all_column_families_together() {
+    let mut bundled = Options::default();
+    bundled.tables = Some(TableForm::Bundled);
+    let seeds = seeds_per_step();
+    let sum = family_campaigns(&Options::default(), &Tracker::PROMISING, 0..2, seeds);
+    let sum = sum.add(family_campaigns(&bundled, &Tracker::PROMISING, 2..4, seeds));
+    let sum = sum.add(family_campaigns(&universal(), &Tracker::PROMISING, 4..5, seeds));
+    sum.assert_intact();
+    family_campaigns(&Options::default(), &[Tracker::Never], 0..1, 1).is_broken("families that are not synced");
+}
+
 /// Directory tables: crash states in which directories are created and removed and files are
 /// linked and unlinked. `TERRACE_CRASH_SEEDS` multiplies the number of histories.
 #[test]
@@ -130,8 +157,8 @@ fn any_power_cut_leaves_directory_tables_whole() {
     campaigns(&options, &[Tracker::Never], numbers, 1).is_broken("directory tables that are not synced");
 }
 
-/// Power cuts with key-value separation, with and without a WAL sidecar, and with each GC mode so
-/// that GC is always active.
+/// Power cuts of stores with key-value separation, with and without a WAL sidecar, and with each
+/// GC mode. The options keep GC always active.
 #[test]
 fn any_power_cut_leaves_a_prefix_with_separated_values() {
     let mut tail = Options::preset("wisckey").expect("there is one");
@@ -145,8 +172,8 @@ fn any_power_cut_leaves_a_prefix_with_separated_values() {
     bundled.tables = Some(TableForm::Bundled);
     let (seeds, half) = (seeds_per_step().div_ceil(2), HISTORIES / 2);
     let put_again = campaigns(&tail, &Tracker::PROMISING, 0..half, seeds);
-    // The sync of a table that has its own file may be cancelled while pointers into relocated
-    // values exist.
+    // In these stores each table has its own file. The sync of such a table may be cancelled while
+    // there are pointers to relocated values.
     let moved = campaigns(&segments, &Tracker::PROMISING, 0..half, seeds.div_ceil(2));
     let given_up: u64 = moved.collected.iter().map(|one| one.tables_never_synced).sum();
     let moved = moved.add(campaigns(&bundled, &Tracker::PROMISING, half..HISTORIES, seeds));
@@ -168,7 +195,7 @@ fn any_power_cut_leaves_a_prefix_with_separated_values() {
     }
 }
 
-/// Controls: a store that syncs nothing, and a store that syncs everything except tables. The
+/// Two controls: a store that syncs nothing, and a store that syncs everything except tables. The
 /// suite must find that both lose data. Otherwise its other tests would prove nothing.
 #[test]
 fn a_store_that_skips_syncs_is_caught() {

@@ -1,5 +1,6 @@
-//! Creating a store in a directory that is not empty. The remains of an interrupted creation or
-//! removal do no harm. A store that has lost its root is not overwritten.
+//! Tests of the creation of a store in a directory that is not empty. The remains of an
+//! interrupted creation or removal must do no harm. A store that has lost its root (`CURRENT`)
+//! must not be overwritten.
 use crate::common::kit;
 use kit::{files_below, open};
 use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
@@ -17,8 +18,8 @@ const VARIANTS: &[&[(&str, &str)]] = &[
     &[("compaction_style", "universal")],
 ];
 
-/// Asserts that `options` create a store here, and that a write is still there after the store was
-/// opened again.
+/// Asserts that a store can be created on `fs` with `options`, and that a write is still there
+/// after a reopen.
 fn is_usable(fs: &Arc<dyn FileSystem>, options: &Options, what: &str) {
     for opening in 0..2 {
         let db = open(fs, options, true).unwrap_or_else(|e| panic!("{what}: STUCK at opening {opening}: {e}"));
@@ -29,8 +30,8 @@ fn is_usable(fs: &Arc<dyn FileSystem>, options: &Options, what: &str) {
     }
 }
 
-/// The format file is written before the root. Fixed bug: if the creation of a store was
-/// interrupted between the two, its format file determined how the next store was read, and
+/// The format file is written before the root (`CURRENT`). Fixed bug: the creation of a store was
+/// interrupted between the two. The next store in the directory then used this format file, and
 /// acknowledged writes of that store were lost.
 #[test]
 fn an_interrupted_creation_does_not_hinder_the_next_one() {
@@ -49,8 +50,8 @@ fn an_interrupted_creation_does_not_hinder_the_next_one() {
     }
 }
 
-/// An interrupted removal leaves only the format file, because a removal deletes it after
-/// `CURRENT`. A new store can be created there.
+/// A removal deletes the format file after `CURRENT`, so an interrupted removal can leave only the
+/// format file. It must be possible to create a new store there.
 #[test]
 fn an_interrupted_removal_does_not_hinder_the_next_store() {
     let presets = ["leveldb", "default", "delsm", "bolt", "wisckey"];
@@ -73,7 +74,7 @@ fn an_interrupted_removal_does_not_hinder_the_next_store() {
     }
 }
 
-/// A format file with unknown contents is not replaced.
+/// A format file with unknown contents must not be replaced.
 #[test]
 fn an_unknown_format_file_without_a_root_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -89,8 +90,8 @@ fn names(path: &Path) -> BTreeSet<String> {
 }
 
 /// `CURRENT` and the format file are missing, as in an incomplete copy, and the writes are in a
-/// WAL of another layout. Fixed bug: a new store was created over these files, and the old
-/// manifest was removed.
+/// WAL of another layout. Fixed bug: the open created a new store over these files and removed the
+/// old manifest.
 #[test]
 fn writes_in_a_wal_of_another_kind_are_not_overwritten() {
     for (first, second) in [("wisckey", "leveldb"), ("leveldb", "wisckey"), ("wisckey", "bolt"), ("delsm", "wisckey")] {
@@ -123,8 +124,8 @@ fn writes_in_a_wal_of_another_kind_are_not_overwritten() {
 }
 
 /// `CURRENT` and the format file are missing, the WAL is empty, and the data is in directory
-/// tables. Stores of other layouts do not search for directory tables, so the creation of a store
-/// must be refused.
+/// tables. A store of another layout does not search for directory tables and would not find them
+/// later. So the creation of any store must be refused.
 #[test]
 fn directory_tables_are_not_overwritten() {
     for second in ["leveldb", "bolt", "wisckey", "delsm"] {

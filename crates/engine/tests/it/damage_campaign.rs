@@ -1,6 +1,7 @@
-//! Every kind of damage to every file of small stores, in each table form. After the damage, each
-//! difference from the written data must be reported by an open, a scan, a check or a repair. A
-//! difference that none of them reports is called *silent*. The tests require that there is none.
+//! A campaign with every kind of damage to every file of small stores, in each table form. After
+//! the damage, an open, a scan, a check or a repair must report each difference from the written
+//! data. A difference that none of them reports is called *silent*. The tests require that there
+//! is no silent difference.
 //!
 //! By default a sample of offsets is tried. `TERRACE_DAMAGES` sets the number of offsets for each
 //! file, and `TERRACE_SEED` selects the sample.
@@ -30,8 +31,8 @@ fn options(form: &[(&str, &str)]) -> Options {
     options
 }
 
-/// Makes a store with tables in several levels and empty WALs. Returns its pairs and its deleted
-/// keys.
+/// Makes a store with tables in several levels and empty WALs. Returns its directory, its pairs
+/// and its deleted keys.
 fn store(form: &[(&str, &str)]) -> (TempDir, Model, BTreeSet<Vec<u8>>) {
     let (folder, mut model, mut ever) = (tempfile::tempdir().unwrap(), Model::new(), BTreeSet::new());
     let path = folder.path().join("store");
@@ -81,14 +82,14 @@ const DAMAGES: &[(&str, Damage)] = &[
     }),
 ];
 
-/// Kinds of damage that concern the whole file, without an offset.
+/// The kinds of damage that concern the whole file instead of an offset.
 const WHOLE: &[(&str, Damage)] = &[
     ("emptied", |bytes, _| bytes.clear()),
     ("with trailing zeros", |bytes, _| bytes.extend([0; 4096])),
     ("twice in one file", |bytes, _| bytes.extend_from_within(..)),
 ];
 
-/// A damaged store that is to be judged.
+/// A damaged store to be judged, and its expected contents.
 struct Case<'a> {
     name: String,
     path: PathBuf,
@@ -98,7 +99,7 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// Returns the differences in the store that no operation reports.
+    /// Returns the silent differences: those that no operation reports.
     fn silent(&self) -> Vec<String> {
         let mut silent = Vec::new();
         let check = check(&self.path, self.options, true);
@@ -138,7 +139,8 @@ impl Case<'_> {
         silent
     }
 
-    /// Returns whether this read returns exactly the bytes that were written.
+    /// Reads the store in the way `how`. Returns whether the read returns exactly the pairs that
+    /// were written.
     fn read(&self, db: &Db, how: &str) -> terrace::Result<bool> {
         let options = || ReadOptions::new().verify_checksums(true);
         let collected: terrace::Result<Model> = match how {

@@ -1,7 +1,7 @@
-//! SSTables with correct checksums that are damaged in another way: keys are out of order, a table
-//! was replaced by another one, or a file has a wrong length. Reads that need such a table fail
-//! and name it. All other reads succeed, and writes continue. `check` and `repair` report the
-//! damage.
+//! Tests of SSTables with correct checksums that are damaged in another way: keys are out of
+//! order, a table was replaced by another one, or a file has a wrong length. Reads that need such
+//! a table must fail, and the error must name the table. All other reads must succeed, and writes
+//! must continue. `check` and `repair` must report the damage.
 use crate::common::{corrupt_entries, files, kit};
 use corrupt_entries::FORMS;
 use files::{Writer, framed, manifest_of, records};
@@ -22,14 +22,14 @@ fn key(number: usize) -> Vec<u8> {
     format!("m{number:04}").into_bytes()
 }
 
-/// Returns all pairs. Values have `value_bytes` bytes.
+/// Returns the expected pairs of the tests' store. Values have `value_bytes` bytes.
 fn model(value_bytes: usize) -> Model {
     (0..PAIRS)
         .map(|number| (key(number), number.to_string().into_bytes().repeat(value_bytes)[..value_bytes].to_vec()))
         .collect()
 }
 
-/// Returns the pairs that a scan returns, up to its end or its error.
+/// Returns the pairs that a scan returns up to its end or its error, and the error.
 fn scanned(db: &Db, back: bool) -> (Pairs, Option<Error>) {
     let (mut pairs, options) = (Pairs::new(), ReadOptions::new().verify_checksums(true));
     let scan = if back { db.scan_reverse(options) } else { db.scan(options) };
@@ -62,7 +62,7 @@ fn file_name(path: &Path) -> String {
 
 type Change = fn(&mut corrupt_entries::Entry, Option<&corrupt_entries::Entry>);
 
-/// Changes of an entry's key. None of them changes its length.
+/// Changes of an entry's key that keep its length.
 const CHANGES: &[(&str, Change)] = &[
     ("a key after all others", |entry, _| entry.key[0] = b'z'),
     ("a key before all others", |entry, _| entry.key[0] = b'a'),
@@ -87,8 +87,8 @@ const CHANGES: &[(&str, Change)] = &[
     }),
 ];
 
-/// Fixed bugs: such a scan ended early without an error, and a repair lost all later entries or
-/// failed.
+/// Fixed bugs: a scan over a key that is out of order ended early without an error, and a repair
+/// lost all later entries or failed.
 #[test]
 fn a_key_out_of_order_is_a_scan_error_and_costs_a_repair_one_entry() {
     for (form, chosen) in FORMS {
@@ -118,7 +118,7 @@ fn judge_order(name: &str, store: &Path, options: &Options, all: &Model, at: usi
             "{name}: a wrong pair"
         );
         let error = error.unwrap_or_else(|| panic!("{name}: backward {back}: {} pairs and no error", pairs.len()));
-        // In a directory table the file name of a value is made from its key.
+        // In a directory table the name of a value's file is derived from the key.
         let named = match &error {
             Error::Corrupt { object, .. } => object.contains(file) || object.contains("/L"),
             Error::Missing { object, .. } => object.contains("/L"),
@@ -132,14 +132,15 @@ fn judge_order(name: &str, store: &Path, options: &Options, all: &Model, at: usi
     assert!(lost.iter().any(|lost| lost.contains(file) || lost.contains("L")), "{name}: {lost:?}");
     let wrong: Vec<_> = left.iter().filter(|(key, value)| all.get(*key) != Some(value)).map(|(key, _)| key).collect();
     let gone: Vec<_> = all.keys().filter(|key| !left.contains_key(*key)).collect();
-    // A wrong key that is still in order cannot be detected.
+    // A wrong key in the right order cannot be detected.
     let plausible = |wrong: &&Vec<u8>| at == 0 && **wrong < key(1) || at == PAIRS - 1 && **wrong > key(PAIRS - 2);
     assert!(wrong.iter().all(plausible), "{name}: wrong {wrong:?}, {lost:?}");
     let (lost_key, before) = (key(at), key(at.saturating_sub(1)));
     assert!(gone.iter().all(|gone| **gone == lost_key || **gone == before), "{name}: lost {gone:?}: {lost:?}");
 }
 
-/// Makes a store with one table for each of three letters. Returns its pairs.
+/// Makes a store with one table for each of three first letters of keys. Returns its directory and
+/// its pairs.
 fn letters(chosen: &[(&str, &str)]) -> (tempfile::TempDir, Model) {
     let (folder, mut all) = (tempfile::tempdir().unwrap(), Model::new());
     let mut options = corrupt_entries::options(chosen);
@@ -165,7 +166,8 @@ fn table_with(store: &Path, key: &[u8]) -> (PathBuf, std::ops::Range<usize>) {
     corrupt_entries::tables(store).into_iter().find(holds).unwrap()
 }
 
-/// Fixed bug: reads of the table returned "not found", and a repair reported no loss.
+/// Fixed bug: when two table files were exchanged, reads of these tables returned "not found", and
+/// a repair reported no loss.
 #[test]
 fn an_exchanged_table_is_an_error_and_a_reported_loss() {
     for (form, chosen) in FORMS {
@@ -206,7 +208,7 @@ const LENGTHS: &[(&str, Lengthen)] = &[
     ("with trailing zeros", |bytes| bytes.extend([0; 4096])),
 ];
 
-/// Fixed bug: the open of the whole store was refused.
+/// Fixed bug: if one table file had a wrong length, the open of the whole store was refused.
 #[test]
 fn a_table_of_a_wrong_length_does_not_prevent_the_open() {
     for (form, chosen) in FORMS {
@@ -250,8 +252,8 @@ fn a_table_of_a_wrong_length_does_not_prevent_the_open() {
     }
 }
 
-/// Asserts that reads outside of the damaged file succeed, and that reads of it are right or
-/// return an error.
+/// Asserts that reads outside of the damaged file succeed. Reads in the damaged file must be right
+/// or return an error.
 fn served(name: &str, db: &Db, all: &Model, others_in_file: bool) {
     for (key, value) in all {
         match db.get(key) {
@@ -269,9 +271,9 @@ fn served(name: &str, db: &Db, all: &Model, others_in_file: bool) {
     }
 }
 
-/// If a compaction reads damaged data, it is not retried endlessly, and writes continue. The
-/// damage prevents that level 0 shrinks. Writes that wait for level 0 to shrink end with the
-/// compaction's error instead of waiting forever.
+/// A compaction that reads damaged data must not be retried endlessly, and writes must continue.
+/// The damage prevents that level 0 shrinks. When level 0 is full, writes that wait for it must
+/// end with the compaction's error instead of waiting for ever.
 #[test]
 fn a_compaction_over_damage_reports_once_and_stops_writes_only_at_a_full_level_0() {
     let folder = tempfile::tempdir().unwrap();
@@ -323,7 +325,8 @@ fn a_compaction_over_damage_reports_once_and_stops_writes_only_at_a_full_level_0
     assert!((1..=3).contains(&failures.len()), "{failures:?}");
 }
 
-/// Fixed bug: a backward scan returned the same pairs endlessly.
+/// Fixed bug: if the manifest had a wrong bound of a table, a backward scan returned the same
+/// pairs endlessly.
 #[test]
 fn a_wrong_bound_in_the_manifest_ends_scans() {
     let folder = tempfile::tempdir().unwrap();
@@ -353,7 +356,7 @@ fn a_wrong_bound_in_the_manifest_ends_scans() {
     }
 }
 
-/// Returns the edit in which the largest keys `k99` are replaced by `bound`.
+/// Returns the edit in `record` with `bound` in place of each largest key `k99`.
 fn with_bound(record: &[u8], bound: &str) -> Vec<u8> {
     let mut edit = Edit::decode(record).unwrap();
     for (_, added) in &mut edit.added {
@@ -364,8 +367,8 @@ fn with_bound(record: &[u8], bound: &str) -> Vec<u8> {
     edit.encode()
 }
 
-/// Fixed bug: if the current manifest was damaged, deleted pairs returned although an intact older
-/// manifest named all tables.
+/// Fixed bug: the current manifest was damaged, and an intact older manifest named all tables. A
+/// repair ignored the older manifest, and deleted pairs returned.
 #[test]
 fn a_repair_prefers_an_older_manifest_to_every_file() {
     let (folder, all) = letters(&[]);

@@ -1,5 +1,5 @@
-//! Durability if no option is set. A new store makes files durable in batches and records this in
-//! its format file. An existing store keeps its durability mode.
+//! Tests of durability when no option sets it. A new store must make files durable in batches and
+//! record this in its format file. An existing store must keep its durability mode.
 use crate::common::kit;
 use kit::{Place, TIGHT, contents, storage};
 use std::{fs, path::Path, sync::Arc};
@@ -15,7 +15,7 @@ fn by_default() -> Options {
     options
 }
 
-/// Opens the store with these options and returns the durability mode in use.
+/// Opens the store with `options` and returns the durability mode in use.
 fn durability_mode(path: &Path, options: Options) -> &'static str {
     let db = Db::open(path, options).expect("open");
     db.put("k", "v").expect("put");
@@ -47,8 +47,8 @@ fn a_new_store_uses_batch_durability_and_records_it() {
     fs::remove_dir_all(copy).expect("removed");
 }
 
-/// The preset `noblsm` syncs only flushes and leaves compactions to the journal. It polls the
-/// journal every five seconds and has no limit for unsynced bytes.
+/// The preset `noblsm` must sync only flushes and leave compactions to the journal of the file
+/// system. It polls the journal every five seconds and has no limit for unsynced bytes.
 #[test]
 fn preset_noblsm_has_the_durability_of_its_paper() {
     let (noblsm, leveldb) = (preset("noblsm"), preset("leveldb"));
@@ -82,8 +82,8 @@ fn an_existing_store_keeps_its_durability_mode() {
     }
 }
 
-/// With the default mode, no write waits for a sync because of a flush or a compaction. Only a
-/// write that requests a sync waits.
+/// With the default mode, no write must wait for a sync because of a flush or a compaction. Only a
+/// write that requests a sync may wait.
 #[test]
 fn nothing_waits_for_a_sync_by_default() {
     let blocking = |options: Options, sync| {
@@ -110,8 +110,8 @@ fn nothing_waits_for_a_sync_by_default() {
     assert!(blocking(options, false) > 10, "LevelDB's way");
 }
 
-/// The format file is written before the root. Therefore no power cut leaves a store that has lost
-/// its durability mode.
+/// The format file is written before the root (`CURRENT`). Therefore no power cut leaves a store
+/// that has lost its durability mode.
 #[test]
 fn no_power_cut_during_creation_loses_the_durability_mode() {
     let disk = CrashFs::new(Rules::Ext4);
@@ -121,7 +121,7 @@ fn no_power_cut_during_creation_loses_the_durability_mode() {
     for step in 0..=disk.steps() {
         for seed in 0..8 {
             let left = disk.power_loss(step, seed).file_system();
-            // Before the root exists, nothing can be opened as a store.
+            // Before the root exists, an open finds no store.
             if let Ok(found) = storage(&left, OpenMode::Write, &by_default())
                 && found.load_root().is_ok_and(|root| root.is_some())
             {

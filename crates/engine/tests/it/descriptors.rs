@@ -1,5 +1,5 @@
-//! A store with very many SSTables and WALs needs only few file descriptors. The tests limit the
-//! process to `LIMIT` descriptors.
+//! Tests that a store with very many SSTables and WALs needs only few file descriptors. The tests
+//! limit the process to `LIMIT` descriptors.
 use crate::common::{alone::in_own_process, kit, loop_fs};
 use kit::{TIGHT, options};
 use loop_fs::LoopFs;
@@ -13,17 +13,17 @@ use terrace::{Db, SortedTableWriter, TableForm};
 use terrace_peers::require;
 
 const LIMIT: u64 = 150;
-/// Number of tables and of WALs in each test. It is far above the limit.
+/// The number of tables and of WALs in each test. It is far above the limit of descriptors.
 const MANY: usize = 300;
 const FEW_OPEN: &[(&str, &str)] = &[("max_open_files", "16"), ("wal_size_limit", "1GiB")];
 
-/// Sets the limit of descriptors of this process. A child process may raise it again.
+/// Sets the limit of descriptors of this process. A child process may raise the limit again.
 fn allow(descriptors: u64) {
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).expect("ask");
     setrlimit(Resource::RLIMIT_NOFILE, descriptors.min(most), most).expect("set");
 }
 
-/// Writes tables with two keys each.
+/// Writes many SSTables with two keys each, and returns their paths.
 fn tables(folder: &Path) -> Vec<PathBuf> {
     let table = |number: usize| {
         let path = folder.join(format!("{number}.ldb"));
@@ -83,8 +83,8 @@ fn many_wals_are_followed() {
     });
 }
 
-/// Even if tables become durable very late, only few tables and few WALs keep their descriptors
-/// open.
+/// Tables become durable very late here. Even then only few tables and few WALs may keep their
+/// descriptors open.
 #[test]
 fn unsynced_tables_need_few_descriptors() {
     in_own_process(|| {
@@ -125,7 +125,7 @@ fn unsynced_tables_need_few_descriptors() {
     });
 }
 
-/// A compaction passes its finished outputs to the durability tracker before they take too many
+/// A compaction must pass its finished outputs to the durability tracker before they take too many
 /// descriptors.
 #[test]
 fn a_compaction_into_many_tables_needs_few_descriptors() {
@@ -158,12 +158,12 @@ fn a_compaction_into_many_tables_needs_few_descriptors() {
 }
 
 const STORE: &str = "TERRACE_TEST_MANY_FILES";
-/// The usual limit of a process. The tests exceed it.
+/// The usual limit of descriptors of a process. The tests exceed it.
 const USUAL: u64 = 1024;
 const MORE: u64 = 1200;
 
-/// Reads all data of many tables and many segments. Runs only as the child process of the test
-/// below.
+/// Not a test: the child process of the test below. It reads all data of many tables and many
+/// segments.
 #[test]
 fn child_that_reads_many_files() {
     let Some(folder) = std::env::var_os(STORE) else { return };
@@ -189,7 +189,7 @@ fn child_that_reads_many_files() {
     }
 }
 
-/// A process with a low limit of descriptors opens few files, whatever the option
+/// A process with a low limit of descriptors must open few files, whatever the option
 /// `max_open_files`.
 #[test]
 fn open_files_stay_below_the_process_limit() {
@@ -204,8 +204,8 @@ fn open_files_stay_below_the_process_limit() {
     assert!(fs::read_dir(folder.path().join("log")).unwrap().count() > USUAL as usize);
 }
 
-/// The limit belongs to the process, and its stores share it. When a store is opened, it takes
-/// unused descriptors from the other stores.
+/// The limit of descriptors belongs to the process, and all its stores share it. An open of a
+/// store must take unused descriptors from the other stores.
 #[test]
 fn stores_share_the_descriptors_of_a_process() {
     in_own_process(|| {
@@ -234,7 +234,7 @@ fn stores_share_the_descriptors_of_a_process() {
             for number in 0..4 {
                 let db = Db::open(at(number), options.clone());
                 let db = db.unwrap_or_else(|error| panic!("{tables}, {values}: store {number}: {error}"));
-                // All data of this store and of the stores opened before is read.
+                // Reads all data of this store and of the stores that were opened before.
                 open.push(db);
                 for (earlier, db) in open.iter().enumerate() {
                     let found = kit::contents(db);

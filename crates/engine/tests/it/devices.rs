@@ -1,5 +1,6 @@
-//! Stores on a raw device that is full or that is removed while in use. At the next open, all
-//! writes that were acknowledged as durable are present, and the file list is intact.
+//! Tests of stores on a raw device that becomes full or is removed while in use. At the next open,
+//! all writes that were acknowledged as durable must be present, and the file list of the device
+//! must be intact.
 use crate::common::kit;
 use kit::{Model, TIGHT};
 use std::sync::Arc;
@@ -23,7 +24,7 @@ fn open(device: Arc<dyn BlockDevice>, options: &Options) -> (Arc<RawFs>, terrace
     (raw, kit::open(&fs, options, true))
 }
 
-/// Returns the `n`-th change: the key and its new value. `None` deletes the key.
+/// Returns change number `n` of a fixed history: a key and its new value. `None` deletes the key.
 fn change(n: usize) -> (Vec<u8>, Option<Vec<u8>>) {
     let mut rng = Rng::of(3, n as u64);
     let key = format!("key{:03}", rng.below(60)).into_bytes();
@@ -31,7 +32,7 @@ fn change(n: usize) -> (Vec<u8>, Option<Vec<u8>>) {
     (key, (!rng.chance(1, 5)).then_some(value))
 }
 
-/// Returns the contents of the store after each number of changes.
+/// Returns the expected contents of the store after each number of changes.
 fn states() -> Vec<Model> {
     let mut all = vec![Model::new()];
     for (key, value) in (0..CHANGES).map(change) {
@@ -47,7 +48,8 @@ fn states() -> Vec<Model> {
 
 const CHANGES: usize = 400;
 
-/// Applies changes until one fails. Returns the number of changes applied and of changes synced.
+/// Applies changes until one fails. Returns the number of applied changes and the number of synced
+/// changes.
 fn write(db: &Db) -> (usize, usize) {
     let mut synced = 0;
     for n in 0..CHANGES {
@@ -102,7 +104,7 @@ fn a_removed_device_keeps_synced_writes() {
         assert!(all > 500, "only {all} requests");
         for requests in (0..all).step_by(all as usize / kit::stride(12, 40)) {
             let (_, made, synced, device) = run(requests);
-            // The last change, which was refused, may be present.
+            // The last change was refused, but it may be present.
             let (what, may_be) = (
                 format!("{durability_mode} after {requests} of {all} requests"),
                 &states[synced..=(made + 1).min(CHANGES)],
@@ -137,7 +139,8 @@ fn a_full_device_is_reported_and_loses_nothing() {
         drop(db);
         assert_eq!(fs.problems().unwrap(), Vec::<String>::new(), "{durability_mode}");
 
-        // A full store can be read. With more space, it accepts writes again.
+        // Reads of a full store must succeed. When the device has more space, the store must accept
+        // writes again.
         let image = device.now();
         let (small, larger) = (RawFs::new(Arc::new(CrashDevice::new(&image)), "device"), formatted(8 << 20));
         let copy: Arc<dyn FileSystem> = RawFs::new(Arc::new(CrashDevice::new(&larger)), "larger device");

@@ -1,6 +1,6 @@
-//! Directory tables (an SSTable is a directory with one file for each pair): their files, the cost
-//! of compactions, damage, and opens by other engines. Suites that have the table form as a
-//! parameter test that reads are right.
+//! Tests of directory tables (an SSTable is a directory with one file for each pair): their files,
+//! the cost of compactions, damage, and opens by other engines. That reads are right is tested by
+//! the suites that run with every table form.
 use crate::common::{kit, leveldb, loop_fs};
 use kit::{Place, contents, names_below};
 use leveldb::{Layout, Side, Store};
@@ -17,7 +17,8 @@ use terrace_peers::{leveldb::Library, require};
 use terrace_sim::{CrashFs, FaultFs, LimitedNamesFs, NameLimits, Plan, Rules};
 use terrace_storage::{Memory, backends::files::fs::FileSystem};
 
-/// Options with small memtables and tables. Files are synced only on request.
+/// Options with directory tables, small memtables and small tables. Files are synced only on
+/// request.
 fn directory_options(changes: &[(&str, &str)]) -> Options {
     let mut options = Options::preset("delsm").unwrap();
     let small = [("write_buffer_size", "64KiB"), ("target_file_size", "64KiB"), ("durability", "none")];
@@ -29,12 +30,12 @@ fn key(number: u32) -> String {
     format!("user{number:05}")
 }
 
-/// Fills a store in a key order in which tables overlap.
+/// Writes `keys` pairs in an order in which the key ranges of the tables overlap.
 fn fill(db: &Db, keys: u32, bytes: usize) {
     (0..keys).for_each(|n| db.put(key(n * 7919 % keys), vec![n as u8; bytes]).unwrap());
 }
 
-/// Returns the files of pairs, by directory.
+/// Returns the files of pairs, by the directory of their table.
 fn pairs(store: &Path) -> BTreeMap<PathBuf, Vec<PathBuf>> {
     let mut found = BTreeMap::<PathBuf, Vec<PathBuf>>::new();
     for path in names_below(store) {
@@ -46,7 +47,7 @@ fn pairs(store: &Path) -> BTreeMap<PathBuf, Vec<PathBuf>> {
     found
 }
 
-/// Returns the inodes of the pairs. All hard links of a file are one inode.
+/// Returns the inodes of the files of pairs. All hard links to a file have the same inode.
 fn inodes(store: &Path) -> BTreeSet<u64> {
     pairs(store).values().flatten().map(|file| fs::metadata(file).unwrap().ino()).collect()
 }
@@ -64,7 +65,7 @@ fn file_names_are_readable_and_compactions_link() {
     assert_eq!(before.len(), 300);
     db.compact_range(None, None).unwrap();
     db.close().unwrap();
-    // This open removes obsolete files that no background job has removed.
+    // This open removes the obsolete files that no background job has removed.
     Db::open(&path, directory_options(&[])).unwrap().close().unwrap();
     assert_eq!(inodes(&path), before, "a compaction makes no file and loses none");
     assert!(
@@ -93,8 +94,8 @@ fn levels_hold_entries() {
             false,
         )
         .unwrap();
-    // 10,000 keys fit into level 2, so the first flush may write its table there directly. Later
-    // flushes may not.
+    // 10,000 keys are within the limit of level 2, so the first flush may write its table there
+    // directly. Later flushes may not.
     for _ in 0..2 {
         fill(&db, 5000, 200);
         db.flush().unwrap();
@@ -170,7 +171,7 @@ fn damage_is_reported_and_salvaged() {
     }
     assert!(db.get(key(4)).unwrap().is_some(), "the rest can be read");
     drop(db);
-    // A table that has lost its META file consists of the pairs that the names of its files state.
+    // A table that has lost its META file still has the pairs that the names of its files state.
     for folder in pairs(&path).keys() {
         fs::remove_file(folder.join("META")).unwrap();
     }
@@ -204,10 +205,10 @@ fn checkpoints_share_files_across_compactions() {
     assert_eq!(contents(&db).unwrap(), contents(&copied).unwrap());
 }
 
-/// With cached META files, a lookup that finds its pair costs three calls: an open, a stat and a
-/// read. If the file was read recently, it costs only the read. A lookup that finds nothing costs
-/// no call. A range scan costs the calls for its own pairs. A backward scan also costs the calls
-/// for their older versions.
+/// The numbers of file system calls of reads. The META files of the tables are cached. A lookup
+/// that finds its pair needs three calls: an open, a stat and a read. If the pair's file is still
+/// open, it needs only the read. A lookup that finds nothing needs no call. A range scan needs the
+/// calls for its own pairs. A backward scan also needs the calls for their older versions.
 #[test]
 fn reads_open_what_they_return() {
     let files = FaultFs::new(Arc::new(Memory::new()), Plan::never());
@@ -235,14 +236,14 @@ fn reads_open_what_they_return() {
     let ten = || ReadOptions::new().from(key(480)).to(key(490));
     assert_eq!(count(&|| assert_eq!(db.scan(ten()).count(), 10)), 3 * 10, "a range");
     get_all(); // other files are kept open now
-    // A backward scan reaches the oldest version of a key first. It detects the first version of a
-    // key by reading the previous key.
+    // A backward scan reaches the oldest version of a key first. To detect that a version is the
+    // newest of its key, the scan reads the entry before it.
     assert_eq!(count(&|| assert_eq!(db.scan_reverse(ten()).count(), 10)), 3 * 2 * (10 + 1), "a range backward");
     println!("3 calls a pair; {all} for all, forward and backward");
 }
 
-/// Pairs whose file names would be truncated, case-folded or refused by a file system: they are
-/// read as they were written, or the write is refused.
+/// Some file systems truncate, case-fold or refuse the names of files. Pairs with such names must
+/// be read as they were written, or their write must be refused.
 #[test]
 fn any_key_gets_a_file_on_restrictive_file_systems() {
     let narrow = [
@@ -289,8 +290,8 @@ fn any_key_gets_a_file_on_restrictive_file_systems() {
     }
 }
 
-/// The WAL is synced when its memtable is sealed, even if the value files of the pairs become
-/// durable much later. A power cut can therefore lose only writes of the active memtable.
+/// The WAL is synced when its memtable is sealed, even if the files of the pairs become durable
+/// much later. A power cut can therefore lose only writes of the active memtable.
 #[test]
 fn sealed_memtables_are_durable_before_their_pairs() {
     let survivors = |sync_sealed_wals: &str| -> usize {
@@ -318,8 +319,8 @@ fn sealed_memtables_are_durable_before_their_pairs() {
     assert!(survivors("off") < 1000, "the control: pairs and log are there without a sync");
 }
 
-/// If a file has the maximum number of hard links, a compaction or a checkpoint copies it instead
-/// of adding a link.
+/// If a file has the maximum number of hard links, a compaction or a checkpoint must copy the file
+/// instead of adding a link.
 #[test]
 fn a_file_at_its_link_limit_is_copied() {
     let Some(()) = require("root", is_root()) else { return };
@@ -345,8 +346,8 @@ fn a_file_at_its_link_limit_is_copied() {
 }
 
 /// There are more pairs than the file system has inodes, so the last values are stored next to
-/// their keys. If other files take all inodes, writes stop, the error names the reason, and
-/// nothing is lost.
+/// their keys. If other files take all inodes, writes must stop, the error must name the reason,
+/// and nothing may be lost.
 #[test]
 fn few_inodes_are_enough_and_none_stop_writes() {
     let Some(()) = require("root", is_root()) else { return };
@@ -379,7 +380,7 @@ fn few_inodes_are_enough_and_none_stop_writes() {
     disk.check().unwrap();
 }
 
-/// Values that are stored next to their keys need no file, but their tables do. Enough inodes
+/// Values that are stored next to their keys need no file, but their tables do. Enough inodes must
 /// remain for a disk that is full of small tables.
 #[test]
 fn small_pairs_leave_inodes_for_small_tables() {
@@ -396,9 +397,9 @@ fn small_pairs_leave_inodes_for_small_tables() {
     disk.check().unwrap();
 }
 
-/// A compaction makes hard links to value files of its inputs. These files do not count as
-/// unsynced, except files that become obsolete with the compaction: they wait until the compaction
-/// is durable.
+/// A compaction makes hard links to value files of its inputs. Such files must not count as
+/// unsynced bytes. Files that become obsolete with the compaction do count, because they stay
+/// until the compaction is durable.
 #[test]
 fn linked_files_do_not_count_as_unsynced() {
     let slow = [("durability", "background"), ("durability_interval_ms", "60000"), ("unsynced_bytes_limit", "1GiB")];

@@ -1,5 +1,5 @@
-//! Writes with `disable_wal`. A power cut or a kill still leaves a prefix of the history, with all
-//! writes that were promised as durable.
+//! Tests of writes with `disable_wal`. A power cut or a kill must still leave a prefix of the
+//! history, with all writes that were promised as durable.
 use crate::common::kit;
 use kit::{Place, TIGHT, batch, contents, options, prefix, states};
 use std::sync::Arc;
@@ -21,12 +21,13 @@ fn write(db: &Db, seed: u64, number: usize, logged: bool, sync: bool) -> terrace
 }
 
 /// Runs a random history of writes with and without WAL, synced writes, flushes, waits for
-/// durability, and reopens.
+/// durability, and reopens. Then judges power cuts and kills.
 fn campaign(seed: u64, layout: &Options, rules: Rules) -> usize {
     let (states, disk, mut rng) = (states(seed, BATCHES), CrashFs::new(rules), Rng::new(seed));
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
     let mut db = kit::open(&fs, layout, true).unwrap();
-    // For each step of the disk: the number of batches promised to survive a power cut, and a kill.
+    // Pairs of a disk step and a number of batches: `cut` has the batches that survive a power cut
+    // from this step on, and `killed` those that survive a kill.
     let (mut cut, mut killed) = (vec![(0, 0)], vec![(0, 0)]);
     let (mut logged, mut gap) = (true, false);
     for number in 1..=BATCHES {
@@ -114,7 +115,8 @@ fn writes_without_wal_are_not_followed() {
     assert_eq!(db.write_unlogged(WriteBatch::new()).unwrap(), 3, "nothing to write");
 }
 
-/// Each barrier keeps unlogged writes in every durability mode: at least across a kill.
+/// In every durability mode, each operation that promises durability must keep earlier unlogged
+/// writes, at least across a kill.
 #[test]
 fn a_barrier_keeps_unlogged_writes_across_a_kill() {
     type Barrier = fn(&Db) -> terrace::Result<()>;

@@ -1,5 +1,5 @@
-//! What each durability mode promises, and from which moment on. `crash.rs` cuts the power at
-//! every step of long histories. This suite has small deterministic cases.
+//! Tests of what each durability mode promises, and from which moment on. These are small
+//! deterministic cases; `crash.rs` cuts the power at every step of long histories.
 use crate::common::kit;
 use kit::{Model, Place, TIGHT, contents, options};
 use std::{
@@ -22,7 +22,7 @@ fn open_with(fs: &CrashFs, tracker: Arc<dyn DurabilityTracker>, options: &Option
     Db::open_manual(open_files(Arc::new(fs.clone()), OpenMode::Create, tracker, &options.setup())?, options.clone())
 }
 
-/// Returns the contents of the store after each of many simulated power cuts at this moment.
+/// Returns the contents of the store after each of many simulated power cuts at the present step.
 fn after_cuts(disk: &CrashFs) -> Vec<Model> {
     let step = disk.steps();
     let reopened = |seed| kit::open(&disk.power_loss(step, seed).file_system(), &kit::plain(TIGHT), true);
@@ -71,15 +71,15 @@ fn mode_none_promises_and_syncs_nothing() {
         said.syncs.iter().filter(|(kind, _)| *kind != "directory").map(|(_, syncs)| syncs.count).sum();
     assert_eq!(data_syncs, 0, "{:?}", said.syncs);
     db.close().unwrap();
-    // A kill loses nothing in any durability mode.
+    // A kill must lose nothing in any durability mode.
     let db = place.open(&volatile, false).unwrap();
     db.put("b", "2").unwrap();
     drop(db);
     assert_eq!(contents(&place.open(&volatile, false).unwrap()).unwrap().len(), 2);
 }
 
-/// Fixed bug: if edits were added after the last commit of a close, the close waited until their
-/// batch was due.
+/// Fixed bug: if edits were added after the last commit of a close, the close waited until the
+/// next batch of tables was due.
 #[test]
 fn a_close_does_not_wait_until_a_batch_is_due() {
     for round in 0..5u32 {
@@ -152,8 +152,8 @@ fn late_durability_handles_promise_late_and_never_retract() {
     }
 }
 
-/// If a writeback fails, no file is removed that it may concern. Inputs and WALs stay, and the
-/// next open recovers from them.
+/// After a failed writeback, the store must not remove a file that the failure may concern. Inputs
+/// of compactions and WALs must stay, and the next open must recover from them.
 #[test]
 fn a_failed_durability_handle_stops_writing_and_loses_nothing() {
     let disk = CrashFs::new(Rules::Ext4);
@@ -185,8 +185,8 @@ fn a_close_makes_everything_durable_and_a_drop_does_not() {
     assert!(all_have(&after_cuts(&disk), &["dropped", "closed"]), "the next open made the first one durable");
 }
 
-/// LevelDB syncs only the newest WAL. It can lose the tail of an older WAL while a later synced
-/// write survives. Terrace syncs all older WALs first.
+/// LevelDB syncs only the newest WAL. LevelDB can lose the tail of an older WAL while a later
+/// synced write survives. Terrace must sync all older WALs first.
 #[test]
 fn a_synced_write_syncs_all_older_wals_first() {
     let disk = CrashFs::new(Rules::Ext4);
@@ -196,7 +196,7 @@ fn a_synced_write_syncs_all_older_wals_first() {
     let mut keys = Vec::new();
     for n in 0..4 {
         keys.push(format!("in log {n}"));
-        // This fills the memtable, so the next write begins a new WAL.
+        // This put fills the memtable, so the next write begins a new WAL.
         db.put(&keys[n], vec![0; 70 << 10]).unwrap();
     }
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
@@ -208,8 +208,8 @@ fn a_synced_write_syncs_all_older_wals_first() {
     assert!(all_have(&left, &keys), "a later write survived an earlier one");
 }
 
-/// A table that is written and then deleted by a compaction between two commits of the manifest is
-/// in no durable version. Its file must still be removed.
+/// A table that a flush adds and a compaction deletes between two commits of the manifest is in no
+/// durable version. Its file must still be removed.
 #[test]
 fn a_table_added_and_deleted_between_commits_is_removed() {
     let place = Place::any();
@@ -217,7 +217,7 @@ fn a_table_added_and_deleted_between_commits_is_removed() {
     for _ in 0..12 {
         db.put("a", "1").unwrap();
         db.flush().unwrap();
-        // Runs compactions first, if there is a choice.
+        // Runs the other jobs first, if there is a choice, and stops at a commit of edits.
         while db.step(1).is_some_and(|job| job != "commit edits") {}
     }
     db.wait_idle().unwrap();
@@ -226,7 +226,7 @@ fn a_table_added_and_deleted_between_commits_is_removed() {
     assert_eq!((there, db.statistics().pending_deletions), (named, 0), "files of tables, and tables");
 }
 
-/// If a reader pins obsolete tables, they are removed at the latest when the store is closed.
+/// Obsolete tables that a reader pins must be removed at the latest when the store is closed.
 #[test]
 fn a_closed_store_leaves_no_obsolete_table() {
     let place = Place::any();
@@ -244,8 +244,8 @@ fn a_closed_store_leaves_no_obsolete_table() {
     assert_eq!(there(), 1);
 }
 
-/// Unsynced bytes are limited even if batches are rare: writes wait for a batch, and the waiting
-/// time is reported as a stall.
+/// Unsynced bytes are limited even if batches of tables are rare. Writes must wait for a batch,
+/// and the time must be reported as a stall.
 #[test]
 fn unsynced_wals_and_tables_are_bounded() {
     ["group", "background", "journal"].into_iter().for_each(are_bounded_under);
@@ -262,8 +262,8 @@ fn are_bounded_under(durability_mode: &str) {
         if n % 100 == 0 {
             let files = place.fs.list().unwrap();
             let logs: u64 = files.iter().filter(|entry| entry.name.ends_with(".log")).map(|entry| entry.bytes).sum();
-            // The active and the sealed memtable add to the limit. Files that the last durable
-            // batch made obsolete may also still exist.
+            // The active and the sealed memtable add to the limit, and files that the last durable
+            // batch made obsolete may still exist.
             assert!(logs < 2 * MAX, "{logs} B of logs after {n} writes");
         }
     }
@@ -279,8 +279,8 @@ fn are_bounded_under(durability_mode: &str) {
     db.close().unwrap();
 }
 
-/// With the NobLSM paper's settings, a flush is durable immediately and makes its WAL obsolete,
-/// even while earlier compactions wait for the journal.
+/// With the NobLSM paper's settings, a flush must be durable immediately and make its WAL
+/// obsolete, even while earlier compactions wait for the journal.
 #[test]
 fn a_durable_flush_overtakes_unsynced_compactions() {
     let disk = CrashFs::new(Rules::Ext4);
@@ -289,7 +289,7 @@ fn a_durable_flush_overtakes_unsynced_compactions() {
     faithful.sync_flushes = true;
     let db = open_with(&disk, never, &faithful).unwrap();
     for n in 0..40u32 {
-        // Each flush overlaps the previous one.
+        // The keys of each flush overlap those of the previous one.
         db.put(format!("{}", n % 4), [n as u8; 200]).unwrap();
         if n % 4 == 3 {
             db.flush().unwrap();
@@ -324,8 +324,8 @@ fn batch_per_hour(way: Way, disk: &CrashFs) -> Arc<BatchTracker> {
     Arc::new(tracker)
 }
 
-/// In modes with batches, no table is promised to be durable before the batch. All are promised
-/// after it.
+/// In a mode with batches, no table may be reported as durable before the batch sync, and all must
+/// be durable after it.
 #[test]
 fn a_batch_makes_all_earlier_tables_durable() {
     for way in [Way::Group, Way::Background] {
@@ -354,14 +354,15 @@ fn a_batch_makes_all_earlier_tables_durable() {
     }
 }
 
-/// A compaction into many tables passes them to the durability tracker in parts. The parts become
-/// durable in any order. The compaction's inputs stay until all parts are durable.
+/// A compaction into many tables passes them to the durability tracker in parts, and the parts
+/// become durable in any order. The inputs of the compaction must stay until all parts are
+/// durable.
 #[test]
 fn compaction_inputs_stay_until_all_outputs_are_durable() {
     let options = options(&[TIGHT, &[("write_buffer_size", "1MiB"), ("compression", "none")]].concat());
     let mut pending = 0;
     for seed in 0..12 {
-        let disk = CrashFs::new(Rules::Ext4).with_open_files_max(16); // two of them are for builds
+        let disk = CrashFs::new(Rules::Ext4).with_open_files_max(16); // builds need two of them
         let db = open_with(&disk, Arc::new(LateTracker::new(seed)), &options).unwrap();
         for round in 0..2u8 {
             (0..16).for_each(|n| db.put(format!("{n:02}"), vec![round; 20_000]).unwrap());
@@ -388,8 +389,8 @@ fn compaction_inputs_stay_until_all_outputs_are_durable() {
     assert!(pending > 20, "nothing was waited for: {pending}");
 }
 
-/// Sixteen closed WALs start a batch, whatever their size and whatever the interval: each closed
-/// WAL is kept open until the batch.
+/// Sixteen closed WALs must start a batch, whatever their size and whatever the interval, because
+/// each closed WAL keeps a descriptor open until the batch.
 #[test]
 fn sixteen_wals_start_a_batch() {
     for way in [Way::Group, Way::Background] {
@@ -412,14 +413,14 @@ fn sixteen_wals_start_a_batch() {
     }
 }
 
-/// Returns the kernel's count of write system calls of this thread; `None` if the kernel does not
-/// count them.
+/// Returns how many write system calls this thread has made, as the kernel counts them; `None` if
+/// the kernel does not count them.
 fn writing_calls() -> Option<u64> {
     let counters = std::fs::read_to_string("/proc/thread-self/io").ok()?;
     counters.lines().find_map(|line| line.strip_prefix("syscw: ")?.parse().ok())
 }
 
-/// Small writes to a mapped WAL do not make a system call each. The test counts system calls.
+/// A small write to a memory-mapped WAL must not need a system call. The test counts system calls.
 #[test]
 fn mapped_writes_make_no_system_call_each() {
     const PUTS: u64 = 2000;
@@ -436,7 +437,7 @@ fn mapped_writes_make_no_system_call_each() {
     assert!(mapped == 0 || !is_mappable(), "{mapped} calls where mappings can be had");
 }
 
-/// Returns whether temporary directories are on a file system on which WALs can be mapped.
+/// Returns whether temporary directories are on a file system on which WALs can be memory-mapped.
 fn is_mappable() -> bool {
     let output = std::process::Command::new("stat").args(["-f", "-c", "%T"]).arg(std::env::temp_dir()).output();
     output.is_ok_and(|out| ["ext2/ext3", "ext4", "xfs", "tmpfs"].contains(&String::from_utf8_lossy(&out.stdout).trim()))

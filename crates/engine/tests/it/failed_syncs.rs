@@ -1,8 +1,8 @@
-//! Failed syncs of WALs into which tables point. After a failed sync the page cache still has data
-//! that the device never received, and no file may depend on this data.
+//! Tests of failed syncs of WALs into which tables point. After a failed sync the page cache still
+//! has data that the device never received, and no other file may depend on this data.
 //!
-//! A kernel reports a failed writeback once and then marks the pages clean. [`FaultFs`] does the
-//! same.
+//! A Linux kernel reports a failed writeback once and then marks the pages clean. [`FaultFs`] does
+//! the same.
 use crate::common::kit;
 use kit::{Model, TIGHT, batch, contents, names_operation_and_file, options, prefix, states, write};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn apart(durability_mode: &str, wal_write_mode: &str) -> Options {
     options(&[TIGHT, changes].concat())
 }
 
-/// A running machine: a disk, and the page cache in front of it.
+/// A simulated machine: a disk, and the page cache in front of it.
 struct Machine {
     disk: Recorder,
     faults: FaultFs,
@@ -48,8 +48,8 @@ impl Machine {
         self.faults.arm(Plan::from_then_on(self.faults.calls(), fault));
     }
 
-    /// Makes a store with the batches before `until`. Returns the number of batches promised as
-    /// durable.
+    /// Makes a store and writes the batches before number `until`. Returns the store and the number
+    /// of batches that were promised as durable.
     fn written(&self, options: &Options, until: usize) -> (Db, usize) {
         let db = self.open(options).expect("open");
         let mut promised = 0;
@@ -66,7 +66,7 @@ impl Machine {
         (db, promised)
     }
 
-    /// Asserts two things: the store opens with at least `promised` batches, and its contents then
+    /// Asserts that the store opens with at least `promised` batches, and that its contents then
     /// survive every power cut.
     fn assert_intact(&self, options: &Options, states: &[Model], promised: usize, what: &str) {
         let db = self.open(options).unwrap_or_else(|e| panic!("{what}: cannot open: {e}"));
@@ -86,15 +86,16 @@ impl Machine {
     }
 }
 
-/// Returns the durability modes that are possible here, each with the modes of writing a WAL.
+/// Returns the durability modes that are possible in this place, each with the possible modes of
+/// writing a WAL.
 fn variants() -> impl Iterator<Item = (&'static str, &'static str)> {
     let all = [("sync", "write"), ("sync", "map"), ("group", "write"), ("background", "map"), ("journal", "write")];
     all.into_iter()
         .filter(|(durability_mode, wal_write_mode)| !kit::is_refused(&apart(durability_mode, wal_write_mode)))
 }
 
-/// The sync of a WAL fails while a caller waits for it. This happens at different times in the
-/// life of a store.
+/// The sync of a WAL fails while a caller waits for it. The test repeats this at different times
+/// in the life of a store.
 #[test]
 fn nothing_depends_on_a_wal_that_failed_to_sync() {
     let states = states(SEED, BATCHES);
@@ -114,8 +115,9 @@ fn nothing_depends_on_a_wal_that_failed_to_sync() {
     }
 }
 
-/// When the store was closed, no sync had been requested. The sync then fails in the next open,
-/// which returns the error. The kernel does not report the failure to the open after that.
+/// A store is closed before any sync was requested. The next open syncs the WAL, the sync fails,
+/// and the open must return the error. A further open gets no error from the kernel, and must
+/// still not depend on the lost data.
 #[test]
 fn nothing_depends_on_a_wal_that_an_open_found_unsynced() {
     let states = states(SEED, BATCHES);
@@ -132,9 +134,9 @@ fn nothing_depends_on_a_wal_that_an_open_found_unsynced() {
     }
 }
 
-/// A sync reports that the disk is full. The page cache then has keys but no values. If the
-/// unsynced WAL has separated values, free space does not help: `resume` returns an error that
-/// says so, and the store must be reopened. Otherwise `resume` is enough.
+/// A sync reports that the disk is full. The page cache then has data that the device does not
+/// have. If the unsynced WAL has separated values, free space does not help: `resume` must return
+/// an error that says so, and the store must be reopened. Otherwise `resume` must be enough.
 #[test]
 fn a_full_disk_found_by_a_wal_sync_can_be_cured() {
     let states = states(SEED, BATCHES);
@@ -172,7 +174,7 @@ fn a_full_disk_found_by_a_wal_sync_can_be_cured() {
     assert!(resumed > 10 && reopened > 10, "{resumed} resumed, {reopened} reopened: the histories have shrunk");
 }
 
-/// The error of a failed sync names the object: the path of a file, or the directory.
+/// The error of a failed sync must name the object: the path of a file, or the directory.
 #[test]
 fn a_failed_sync_names_its_object() {
     let layout = options(&[("durability", "sync")]);

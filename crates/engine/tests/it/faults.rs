@@ -1,13 +1,15 @@
-//! Every storage call fails once: it returns an error, reports a full disk, or writes only a part.
-//! In some runs all later calls fail too. The tests require the following:
+//! Fault injection: in each run, one storage call returns an error, reports a full disk, or writes
+//! only a part. In some runs all later calls fail too. The runs try every storage call of a fixed
+//! history. The tests require the following:
 //! - There is no panic and no hang, and errors name the operation and the file.
 //! - Acknowledged writes can be read.
 //! - Writing stops if the contents of the WAL are in doubt.
-//! - If the store is opened again, also after an additional power cut, it has a prefix of the
-//!   history with all writes that were promised as durable.
+//! - When the store is opened again, even after an additional power cut, its contents are a prefix
+//!   of the history. The prefix has all writes that the store promised as durable.
 //!
-//! By default a sample of the calls is tried, and all of them with `TERRACE_FULL`, which `make
-//! full` sets. The history is fixed (`SEED`). A failure names the plan and the number of the call.
+//! By default the suite tries a sample of the calls. With `TERRACE_FULL`, which `make full` sets,
+//! it tries all of them. The history is fixed (`SEED`). A failure names the plan and the number of
+//! the call.
 use crate::common::kit;
 use kit::{Model, TIGHT, batch, contents, names_operation_and_file, prefix, states, stride, write};
 use std::{
@@ -25,19 +27,20 @@ use terrace_storage::{backends::files::fs::FileSystem, placement::OpenMode};
 
 const SEED: u64 = 0xfa017;
 const BATCHES: usize = 150;
-/// Number of power cuts for each failed call.
+/// The number of simulated power cuts after each run.
 const CUTS: u64 = 8;
 
-/// The options of a run.
+/// The variant of a run: the executor and the options.
 #[derive(Clone, Copy)]
 struct How {
-    /// Whether the history runs the background jobs itself, instead of threads.
+    /// Whether the test runs the background jobs step by step. If not, threads run them.
     manual: bool,
-    /// The durability mode. In every mode other than LevelDB's the WAL is mapped.
+    /// The durability mode. In every mode other than LevelDB's the WAL is memory-mapped.
     durability_mode: &'static str,
     /// The table form.
     tables: &'static str,
-    /// The GC mode of a store with key-value separation; `None` for a store without.
+    /// The GC mode of a store with key-value separation; `None` for a store without key-value
+    /// separation.
     collection: Option<&'static str>,
 }
 
@@ -45,8 +48,8 @@ impl How {
     const DURABILITY_MODES: [&str; 5] = ["sync", "group", "journal", "background", "journal-bpf"];
     const BUNDLED: How = How { manual: true, durability_mode: "sync", tables: "bundled", collection: None };
 
-    /// Returns runs with the first `count` durability modes, which differ most, then runs with
-    /// bundles and with key-value separation.
+    /// Returns runs with the first `count` durability modes, which are the ones that differ most.
+    /// After them it returns runs with bundles and with key-value separation.
     fn by_durability_mode(count: usize, manual: bool) -> impl Iterator<Item = How> {
         let modes = How::DURABILITY_MODES.into_iter().take(count);
         let block =
@@ -71,7 +74,7 @@ impl How {
         kit::plain(&[TIGHT, changes].concat())
     }
 
-    /// Returns the place of values.
+    /// Returns the option value that decides where values are stored.
     fn values(self) -> &'static str {
         if self.collection.is_some() { "log" } else { "table" }
     }
@@ -83,20 +86,20 @@ struct Run<'a> {
     faults: FaultFs,
     states: &'a [Model],
     how: How,
-    /// Number of batches acknowledged, and number of those promised as durable.
+    /// The number of acknowledged batches, and the number of batches that were promised as durable.
     acknowledged: usize,
     promised: usize,
-    /// Last sequence number of each acknowledged batch.
+    /// The last sequence number of each acknowledged batch.
     sequences: Vec<u64>,
-    /// Number of failures that the store has reported.
+    /// The number of failures that the store has reported.
     reported: usize,
-    /// Number of compactions. The history must have some.
+    /// The number of compactions. The history must have some, or the test shows little.
     compactions: u64,
-    /// Bytes of values that GC relocated or re-appended. The history must have some.
+    /// The number of bytes of values that GC relocated or re-appended. The history must have some.
     collected: u64,
 }
 
-/// The history cannot continue, because the store has stopped or cannot be opened.
+/// Means that the history cannot continue, because the store has stopped or cannot be opened.
 struct Stopped;
 
 impl Run<'_> {
@@ -107,7 +110,7 @@ impl Run<'_> {
         Run { disk, faults, states, how, acknowledged, promised, sequences, reported, compactions, collected }
     }
 
-    /// Asserts that an error is the planned one, and that it states the operation and the file.
+    /// Asserts that `error` is the planned one, and that it states the operation and the file.
     fn note(&mut self, error: &Error) {
         assert!(self.faults.failed() > 0, "nothing was to fail: {error}");
         assert!(names_operation_and_file(error), "operation or file is missing: {error:?}");
@@ -129,8 +132,8 @@ impl Run<'_> {
         Err(Stopped)
     }
 
-    /// Returns whether all acknowledged batches are in the store. Batches that were not promised as
-    /// durable may be lost with a WAL that could not be synced. The history ends then.
+    /// Returns whether all acknowledged batches are in the store. A failed sync of a WAL may have
+    /// lost batches that were not promised as durable. If so, the history ends.
     fn is_all_there(&mut self, db: &Db) -> bool {
         let found = self.faults.without_faults(|| prefix(contents(db).expect("scan"), self.states)).expect("a prefix");
         assert!(found >= self.promised, "{found} batches of {} promised", self.promised);
@@ -181,7 +184,8 @@ impl Run<'_> {
         (open, false)
     }
 
-    /// Writes batch `number`, then does the other actions that are due at this number.
+    /// Writes batch `number`, then does the other actions of the history that are due after this
+    /// batch.
     fn act(&mut self, db: &Db, number: usize) -> Result<(), Stopped> {
         let sync = number.is_multiple_of(5);
         match write(db, &batch(SEED, number), sync) {
@@ -209,18 +213,19 @@ impl Run<'_> {
             Ok(()) => Ok(()),
             Err(error) => {
                 self.note(&error);
-                // Any other error concerns only this call, and the store continues.
+                // Every other error concerns only the failed call, and the store continues.
                 if matches!(error, Error::FailStopped(_)) { Err(Stopped) } else { Ok(()) }
             }
         }
     }
 
-    /// Judges the open store, then the state after a kill, then the states after power cuts.
+    /// Runs the history and judges the result: first the open store, then its state after a kill,
+    /// then its states after power cuts.
     fn judge(mut self) {
         let (db, stopped) = self.history();
         self.faults.heal();
         assert!(stopped || db.is_some() && self.acknowledged == BATCHES);
-        let killed = self.disk.steps(); // closing the store may write
+        let killed = self.disk.steps(); // the close of the store may write
         if let Some(db) = db {
             assert_eq!(prefix(contents(&db).expect("reads go on"), self.states), Ok(self.acknowledged));
             if stopped {
@@ -238,14 +243,14 @@ impl Run<'_> {
         }
     }
 
-    /// Opens a store again. It must be intact and accept all operations. Returns its number of
-    /// batches.
+    /// Opens the store in `fs` after a kill or a power cut. The store must be intact and accept all
+    /// operations. Returns the number of batches in it.
     fn reopened(&self, fs: Arc<dyn FileSystem>, what: &str) -> usize {
         let options = kit::plain(&[TIGHT, &[("values", self.how.values())]].concat());
         let db = kit::open(&fs, &options, true).unwrap_or_else(|e| panic!("cannot reopen after a {what}: {e}"));
         let found = prefix(contents(&db).expect("scan"), self.states);
         let count = found.unwrap_or_else(|e| panic!("after a {what}: {e}; {} acknowledged", self.acknowledged));
-        // The refused batch may have reached the WAL, but no later batch may.
+        // The batch that was refused may have reached the WAL, but no later batch may have.
         assert!(count <= self.acknowledged + 1, "{count} batches after {} acknowledged", self.acknowledged);
         db.put("after", "that").expect("a reopened store takes writes");
         db.compact_range(None, None).expect("compact");
@@ -259,11 +264,12 @@ impl Run<'_> {
     }
 }
 
-/// Runs all `plans` on all cores. On a raw device or a split store, where judging a state takes
-/// longer, runs only every thirteenth plan. Each plan must end within ten minutes on any machine.
+/// Runs all `plans` on all processors. On a raw device or a split store (directory and device),
+/// where the check of a state takes longer, runs only every thirteenth plan. Each plan must end
+/// within ten minutes on any machine.
 fn campaign(mut plans: Vec<(String, Plan)>, how: How) {
     if kit::medium() != Medium::Directory(Rules::Ext4) {
-        // The number is odd, because plans may be listed in pairs.
+        // The distance is odd, because plans may be listed in pairs.
         plans = plans.into_iter().step_by(13).collect();
     }
     let states: Arc<Vec<Model>> = Arc::new(states(SEED, BATCHES));
@@ -307,7 +313,8 @@ fn calls(how: How) -> u64 {
 const FAULTS: [Fault; 3] = [Fault::Eio, Fault::Enospc, Fault::ShortWrite];
 
 /// Returns every `sample`-th of the numbers below `calls`, or every `full`-th in a full run. The
-/// distances are prime numbers, so that the sample includes every operation of writes that repeat.
+/// distances are prime numbers. Writes repeat the same operations in the same order, and with a
+/// prime distance the sample includes each of these operations.
 fn every(calls: u64, sample: usize, full: usize) -> impl Iterator<Item = u64> {
     (0..calls).step_by(stride(sample, full))
 }
@@ -361,7 +368,7 @@ fn a_sample_of_calls_may_fail_during_tail_gc() {
     }
 }
 
-/// Tables with their own files, so that their sync may be cancelled.
+/// The tables are separate files here, so that their sync may be cancelled.
 #[test]
 fn a_sample_of_calls_may_fail_during_value_relocation() {
     for (manual, sample, full) in [(true, 59, 11), (false, 191, 61)] {
@@ -380,7 +387,7 @@ fn a_sample_may_fail(how: How, sample: usize, full: usize) {
     campaign(sampled.collect(), how);
 }
 
-/// Returns the table forms that are possible here.
+/// Returns the table forms that are possible in the place of this test run.
 fn forms() -> impl Iterator<Item = &'static str> {
     ["block", "bundled", "directory"].into_iter().filter(|tables| !kit::is_refused(&of_form(tables)))
 }
@@ -389,7 +396,7 @@ fn of_form(tables: &str) -> Options {
     kit::plain(&[TIGHT, &[("tables", tables), ("min_value_file_size", "20")]].concat())
 }
 
-/// Makes a complete store with tables and WALs.
+/// Makes a store with tables and WALs. Returns its file system.
 fn finished(tables: &str) -> Arc<dyn FileSystem> {
     let fs: Arc<dyn FileSystem> = kit::anywhere();
     let db = kit::open(&fs, &of_form(tables), true).unwrap();
@@ -425,7 +432,7 @@ fn every_call_of_a_read_only_open_may_fail() {
     }
 }
 
-/// A failed read returns an error, which affects only that read.
+/// A failed read must return an error, and it must affect only that read.
 #[test]
 fn every_read_may_fail_and_be_retried() {
     forms().for_each(reads_may_fail);

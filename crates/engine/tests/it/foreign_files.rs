@@ -1,7 +1,7 @@
-//! Foreign objects under the names that a store uses: links that point out of the directory,
-//! FIFOs, devices, directories, huge files. The store follows no such link, does not wait for such
-//! a file, and does not read it whole. Other tests move the directory, or let its path lead to
-//! another directory.
+//! Tests with foreign objects under the names that a store uses: links that point out of the
+//! directory, FIFOs, devices, directories, huge files. The store must not follow such a link, must
+//! not wait for such a file, and must not read it whole. Other tests rename the directory of an
+//! open store, or let its path lead to another directory.
 use crate::common::{alone::in_own_process, kit};
 use nix::{sys::stat::Mode, unistd::mkfifo};
 use std::{
@@ -39,14 +39,15 @@ fn fill(path: &Path, options: &Options) {
     db.put_with("last", "", WriteOptions::synced()).unwrap();
 }
 
-/// Returns the result of `work`, which must end within ten seconds.
+/// Returns the result of `work`. The test fails if `work` does not end within ten seconds.
 fn within_ten_seconds<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (answer, answered) = channel();
     thread::spawn(move || answer.send(work()));
     answered.recv_timeout(Duration::from_secs(10)).unwrap_or_else(|_| panic!("{what}: it hangs"))
 }
 
-/// Opens the store, reads it and closes it. Then opens it read-only. Then destroys it.
+/// Opens the store, reads it and closes it, then opens it read-only, then destroys it. Returns the
+/// results of the three steps.
 fn open_read_destroy(what: &str, path: &Path, options: &Options) -> [terrace::Result<()>; 3] {
     let (path, options) = (path.to_owned(), options.clone());
     within_ten_seconds(what, move || {
@@ -94,11 +95,12 @@ fn no_foreign_object_is_followed_or_waited_for() {
                     _ => mkfifo(&there, Mode::S_IRUSR | Mode::S_IWUSR).unwrap(),
                 }
                 let [writes, reads, _] = open_read_destroy(&what, &path, &options);
-                // Objects with these names are not read, or they are replaced.
+                // A store never reads objects with these names, or it replaces them.
                 let known = ["RESERVE", "DATA", "LOG", "LOG.old"].contains(&name.as_str()) || name.ends_with(".dbtmp");
                 for outcome in [&writes, &reads].into_iter().take(if name == "UNSYNCED" { 1 } else { 2 }) {
                     assert!(known || outcome.is_err(), "{what}: {outcome:?}");
-                    // The contents of the level directory are missing.
+                    // The object replaces the directory of a level, so the contents of that
+                    // directory are missing.
                     let is_level = form.0 == TableForm::Directory && name.starts_with('L');
                     let named = |error: &Error| is_level || error.to_string().contains(name.as_str());
                     assert!(outcome.as_ref().err().is_none_or(named), "{what}: {outcome:?}");
@@ -141,8 +143,8 @@ fn a_reserve_is_not_taken_from_another_file() {
     }
 }
 
-/// Copies that recovery sets aside stay within the store's directory. If that is impossible, none
-/// are made.
+/// The copies of WALs that recovery makes must stay within the store's directory. If that is
+/// impossible, recovery must make no copy.
 #[test]
 fn copies_set_aside_stay_in_the_directory() {
     let folder = tempfile::tempdir().unwrap();
@@ -176,14 +178,14 @@ fn a_fake_device_is_not_waited_for() {
     }
 }
 
-/// A sparse file takes no disk space, but reading it whole would take all memory.
+/// A sparse file takes no disk space, but a store that read it whole would need all memory.
 #[test]
 fn huge_files_are_refused_unread() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["CURRENT", "TERRACE", "DATA"] {
         let path = folder.path().join(name);
         fill(&path, &options(FORMS[1]));
-        // This is larger than any memory.
+        // This size is larger than the memory of any machine.
         fs::File::create(path.join(name)).unwrap().set_len(1 << 40).unwrap();
         let [writes, reads, _] = open_read_destroy(name, &path, &options(FORMS[1]));
         for error in [writes.unwrap_err(), reads.unwrap_err()] {
@@ -192,7 +194,7 @@ fn huge_files_are_refused_unread() {
     }
 }
 
-/// A hole of 200 GiB at the end of a log is not read, and changes nothing.
+/// A hole of 200 GiB at the end of a WAL or manifest must not be read, and must change nothing.
 #[test]
 fn a_huge_hole_at_the_end_of_a_log_is_not_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -221,8 +223,8 @@ fn a_huge_hole_at_the_end_of_a_log_is_not_read() {
     }
 }
 
-/// A process changes its working directory, as daemons do. Directories are renamed and replaced by
-/// another store.
+/// A process changes its working directory, as daemons do. Then the directory of its open store is
+/// renamed and replaced by another store.
 #[test]
 fn a_store_follows_its_renamed_directory() {
     in_own_process(|| {
@@ -274,9 +276,9 @@ fn a_store_at_a_symbolic_link_is_used_and_destroyed() {
     assert!(fs::metadata(&real).unwrap().ino() > 0);
 }
 
-/// If the lock file is removed or replaced, it does not exclude other writers any more. The first
-/// sync after that must fail, because the next open may discard the writes that the sync made
-/// durable.
+/// A lock file that is removed or replaced does not exclude other writers any more. The first sync
+/// after that must fail, because an open by another process may drop the writes that this sync
+/// would make durable.
 #[test]
 fn a_removed_lock_stops_writes() {
     let folder = tempfile::tempdir().unwrap();
@@ -305,8 +307,8 @@ fn a_removed_lock_stops_writes() {
     }
 }
 
-/// If there are no syncs, the check happens when the manifest is written, before any file is
-/// removed that another writer may need.
+/// A store that makes no sync must check the lock file when it writes the manifest, before it
+/// removes any file that another writer may need.
 #[test]
 fn a_removed_lock_is_detected_before_files_are_removed() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,7 @@
-//! Processes that fork while a store is open: `multiprocessing`, prefork servers, daemons. In the
-//! child every call returns an error, and a drop does nothing. The parent loses no data. When the
-//! parent has exited, the child does not hold the lock of the store.
+//! Tests of processes that fork while a store is open: `multiprocessing` in Python, prefork
+//! servers, daemons. In the child every call must return an error, and a drop must do nothing. The
+//! parent must lose no data. When the parent has exited, the child must not hold the lock of the
+//! store.
 use crate::common::{alone::in_own_process, fork, kit};
 use std::{
     path::{Path, PathBuf},
@@ -14,8 +15,8 @@ use terrace::{
 };
 use terrace_storage::backends::raw::split;
 
-/// Returns, for every preset, a place for a store and its options. If this file system refuses the
-/// durability mode, another one replaces it.
+/// Returns a path for a store and its options for every preset. If the file system refuses the
+/// preset's durability mode, another mode replaces it.
 fn stores(folder: &Path) -> Vec<(&'static str, PathBuf, Options)> {
     let store = |(name, _): &(&'static str, &str)| {
         let mut options = Options::preset(name).unwrap();
@@ -41,7 +42,7 @@ fn is_forked<T>(outcome: Result<T, Error>) -> bool {
     matches!(&outcome, Err(Error::Forked { object, pid, own }) if !object.is_empty() && pid != own)
 }
 
-/// Calls every function that could write, wait or lock.
+/// Calls every function of the store that could write, wait or lock.
 fn call_everything(db: &Db, other: &Path) {
     let mut batch = WriteBatch::new();
     batch.put("child", "1");
@@ -124,8 +125,8 @@ fn a_child_is_refused_and_its_parent_loses_nothing() {
     });
 }
 
-/// The parent forks a child at any moment of its work, whichever locks its other threads hold. The
-/// child then exits.
+/// The parent forks children at any moment of its work, whichever locks its other threads hold.
+/// Each child must exit without a hang and without harm.
 #[test]
 fn forked_children_of_a_busy_process_neither_hang_nor_do_harm() {
     in_own_process(|| {
@@ -166,14 +167,15 @@ fn forked_children_of_a_busy_process_neither_hang_nor_do_harm() {
     });
 }
 
-/// A child of a killed process does nothing with the store. It must therefore not hold the lock
-/// when the store is opened again.
+/// A child of a killed process does nothing with the store. So it must not hold the lock when
+/// another process opens the store.
 #[test]
 fn a_lock_ends_with_the_process_that_took_it() {
     in_own_process(|| {
         let folder = tempfile::tempdir().unwrap();
         for (name, path, options) in stores(folder.path()) {
-            // Each store has files of its own: the orphan of the last one may still wait.
+            // Each store has its own files for these, because the orphan of the previous store may
+            // still wait.
             let [orphan, ended] = ["orphan", "ended"].map(|file| folder.path().join(format!("{name} {file}")));
             let wait_for =
                 |file: &Path| (0..4000).any(|_| file.exists() || (thread::sleep(Duration::from_millis(5)), false).1);
@@ -185,7 +187,7 @@ fn a_lock_ends_with_the_process_that_took_it() {
                     wait_for(&ended);
                 });
                 assert!(wait_for(&orphan));
-                std::mem::forget(db); // killed
+                std::mem::forget(db); // as a kill does
             })
             .wait();
             let opened = Db::open(&path, options.clone()).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -196,8 +198,8 @@ fn a_lock_ends_with_the_process_that_took_it() {
     });
 }
 
-/// If an open is refused because the store is in use, the error names the process that has it
-/// open.
+/// If an open is refused because another process has the store open, the error must name that
+/// process.
 #[test]
 fn a_refused_open_names_the_holder() {
     in_own_process(|| {
@@ -214,8 +216,8 @@ fn a_refused_open_names_the_holder() {
         assert_eq!(std::fs::read_to_string(path.join("LOCK")).unwrap(), format!("{own}\n"));
         drop(db);
         assert_eq!(std::fs::read(path.join("LOCK")).unwrap(), b"", "as LevelDB leaves it");
-        // A reader writes no process id. An id that a killed writer left is not attributed to the
-        // reader.
+        // A reader writes no process id to the lock file. The error must not attribute the id that
+        // a killed writer left to the reader.
         fork::start(|| std::mem::forget(Db::open(&path, Options::default()).unwrap())).wait();
         let _reader = Db::open_read_only(&path, Options::default()).unwrap();
         fork::start(|| reported("another process".into())).wait();

@@ -1,6 +1,7 @@
-//! A disk that is full from some call on, with or without short writes. Writing stops with an
-//! error, no acknowledged write is lost, and reads continue. When there is space again, `resume`
-//! continues without a reopen. A power cut at any step leaves a prefix of the history with all
+//! Tests of a full disk: from some storage call on, every call that needs space fails, with or
+//! without a short write before. Writing must stop with an error, no acknowledged write may be
+//! lost, and reads must continue. When there is space again, `resume` must continue without a
+//! reopen. After a power cut at any step the store must have a prefix of the history with all
 //! writes that were promised as durable.
 //!
 //! The history is fixed (`SEED`). A failure names the call from which the disk was full.
@@ -27,8 +28,8 @@ const SEED: u64 = 0xf011;
 const BATCHES: usize = 150;
 const FULL: &[Fault] = &[Fault::Enospc, Fault::ShortWrite];
 
-/// The variant of a run: with manual steps or threads, and with LevelDB's durability or
-/// (`batched`) a mapped WAL and batches of tables.
+/// The variant of a run. Jobs run step by step (`manual`) or on threads. The store has LevelDB's
+/// durability, or (`batched`) a mapped WAL and batches of tables.
 #[derive(Clone, Copy, Debug)]
 struct How {
     manual: bool,
@@ -60,7 +61,8 @@ struct Run<'a> {
     sequences: Vec<u64>,
     /// For each batch, the disk step after which it was acknowledged.
     steps: Vec<usize>,
-    /// For each `resume`, its disk steps and the number of batches acknowledged by then.
+    /// For each `resume`, the disk steps that it took and the number of batches that were
+    /// acknowledged before it.
     resumed: Vec<(Range<usize>, usize)>,
 }
 
@@ -118,8 +120,8 @@ impl Run<'_> {
         }
     }
 
-    /// Called when the store has stopped. The store must stay stopped while the disk is full, and
-    /// continue when it is not.
+    /// Called when the store has stopped. Checks that the store stays stopped while the disk is
+    /// full, and that `resume` succeeds when there is space.
     fn resume_with_space(&mut self, db: &Db, error: &Error) {
         assert!(error.is_no_space() && names_operation_and_file(error), "stopped by {error}");
         if self.faults.failed() > 0 && self.faults.is_armed() {
@@ -151,29 +153,30 @@ impl Run<'_> {
             update.batch.ops().for_each(|operation| match operation {
                 Op::Put(key, value) => drop(followed.insert(key.to_vec(), value.to_vec())),
                 Op::Delete(key) => drop(followed.remove(key)),
-                Op::DeleteRange(..) => panic!("no test writes one"),
+                _ => panic!("the test writes only puts and deletes"),
             });
         }
         assert!(followed == self.states[BATCHES], "the WALs contain a refused batch");
-        let killed = self.disk.steps(); // closing the store may write
+        let killed = self.disk.steps(); // the close of the store may write
         drop(db);
         let end = self.disk.steps();
         self.survives(killed, killed, BATCHES, true, 0);
         self.survives(end, end, durable, false, rng.next_u64());
         for (steps, acknowledged) in self.resumed.clone() {
-            // A power cut during the resume, and one right after it.
+            // Checks a power cut during the resume, and a power cut right after it.
             let step = steps.start + rng.below(steps.len() + 1);
             self.survives(step, step, 0, false, rng.next_u64());
             self.survives(steps.end, steps.end, acknowledged, false, rng.next_u64());
-            // And a kill some time later.
+            // Checks a kill some time after the resume.
             let step = (steps.end + rng.below(60)).min(end);
             self.survives(step, step, self.steps.partition_point(|acknowledged| *acknowledged <= step), true, 0);
         }
         self.resumed.len()
     }
 
-    /// Asserts that the state after a kill (`everything`: no written byte is lost) or after a power
-    /// cut is intact and has at least `at_least` batches.
+    /// Opens the store after a kill at `step` (if `everything` is set: no written byte is lost) or
+    /// after a power cut at `until`. Asserts that the store is intact and has at least `at_least`
+    /// batches.
     fn survives(&self, step: usize, until: usize, at_least: usize, everything: bool, seed: u64) {
         let image = if everything { self.disk.state_after(step) } else { self.disk.power_loss(until, seed) };
         let (fs, options) = (image.file_system(), self.how.options());
@@ -187,8 +190,8 @@ impl Run<'_> {
     }
 }
 
-/// Tries every `sample`-th call, or every `full`-th call in a full run. Skipped if such a store is
-/// not possible here.
+/// Runs the history with a full disk from every `sample`-th call on, or from every `full`-th call
+/// on in a full run. Skips it if such a store is not possible in this place.
 fn campaign(how: How, faults: &[Fault], sample: usize, full: usize) {
     if kit::is_refused(&how.options()) {
         return;
@@ -224,9 +227,9 @@ fn a_full_disk_from_any_call_on_is_survived_and_resumed() {
     campaign(How { manual: true, batched: false, tables: "block", separated: false }, FULL, 11, 2);
 }
 
-/// Only a sync reports that the disk is full, so a whole refused batch may be in the WAL. The test
-/// is not run with batches of tables: an unsynced table already serves reads, so such a store
-/// cannot continue.
+/// Only a sync reports that the disk is full. A refused batch may then be in the WAL as a whole.
+/// The test is not run with batches of tables: an unsynced table already serves reads, so such a
+/// store cannot continue after a failed sync.
 #[test]
 fn a_full_disk_found_by_a_sync_is_survived_and_resumed() {
     campaign(How { manual: true, batched: false, tables: "block", separated: false }, &[Fault::EnospcAtSync], 11, 2);
@@ -255,7 +258,7 @@ fn a_full_disk_is_resumed_with_directory_tables() {
     campaign(How { manual: true, batched: true, tables: "directory", separated: false }, FULL, 53, 12);
 }
 
-/// One subcompaction runs out of space or fails. The outputs of the other subcompactions are
+/// One subcompaction runs out of space or fails. The outputs of the other subcompactions must be
 /// removed immediately, not only at the next open.
 #[test]
 fn outputs_of_a_failed_compaction_are_removed() {
@@ -266,7 +269,7 @@ fn outputs_of_a_failed_compaction_are_removed() {
     ];
     let parts: &[_] = &[("max_subcompactions", "4"), ("min_subcompaction_size", "32KiB"), ("compression", "none")];
     let separated: &[_] = &[("values", "log"), ("value_log_threshold", "40"), ("value_log_gc_percent", "1")];
-    // Each value is a file.
+    // Each value is a separate file.
     let values: &[_] = &[("tables", "directory"), ("min_value_file_size", "20")];
     for (options, fault, stride) in [
         (kit::plain(&[TIGHT, parts].concat()), Fault::Enospc, 5),
@@ -288,7 +291,7 @@ fn outputs_of_a_failed_compaction_are_removed() {
             }
             db.flush().unwrap();
             if fault == Fault::Eio {
-                db.wait_idle().unwrap(); // a store that has stopped does not run its due jobs
+                db.wait_idle().unwrap(); // a stopped store does not run its due jobs
             }
             disk.arm(Plan::once(disk.calls() + stride * call, fault));
             let merged = db.compact_range(None, None);
@@ -304,7 +307,7 @@ fn outputs_of_a_failed_compaction_are_removed() {
                 (merged, _) => assert!(!merged.unwrap_err().is_no_space()),
             }
             if fault == Fault::Eio && db.layout()[0].tables.is_empty() {
-                break; // the compaction ran, but it is unknown whether its edit is durable
+                break; // its edit may be durable or not
             }
             hits += 1;
             let made = || {
@@ -326,7 +329,7 @@ fn outputs_of_a_failed_compaction_are_removed() {
     }
 }
 
-/// A resume waits for all jobs except a job that a rate limit slows down.
+/// A resume must wait for all jobs, except for a job that the rate limiter delays.
 #[test]
 fn a_resume_does_not_wait_for_a_rate_limited_compaction() {
     let due = |runs| {
@@ -344,7 +347,7 @@ fn a_resume_does_not_wait_for_a_rate_limited_compaction() {
         (0..400u32).for_each(|n| db.put((n * 5 + run).to_be_bytes(), [7; 1000]).unwrap());
         db.flush().unwrap();
     }
-    let begun = Instant::now(); // compactions that take minutes have begun
+    let begun = Instant::now(); // compactions now run that take minutes
     while db.statistics().levels[0].tables < 4 {
         thread::yield_now();
     }
@@ -361,8 +364,8 @@ fn a_resume_does_not_wait_for_a_rate_limited_compaction() {
     assert!(begun.elapsed() < Duration::from_secs(10), "writes go on after {:?}", begun.elapsed());
 }
 
-/// A batch that was refused after a failed sync is in the WAL. It must not become valid when
-/// another batch gets the same sequence number.
+/// A batch that was refused after a failed sync is in the WAL. It must not become part of the
+/// history when another batch gets the same sequence number.
 #[test]
 fn a_refused_batch_stays_refused() {
     let disk = FaultFs::new(kit::anywhere(), Plan::never());
@@ -387,7 +390,7 @@ fn a_refused_batch_stays_refused() {
         };
         assert_eq!(sequences(&db), [(before + 1, 1), (before + 2, 1)]);
         for since in [before, before + 1] {
-            // The batch is in the old WAL and in the next one.
+            // The batch is in both the old WAL and the next one.
             let last = db.updates_since(since).unwrap().last().unwrap().unwrap().batch;
             assert_eq!(last.ops().next(), Some(Op::Put(b"accepted", b"2")), "a refused batch is followed");
         }
@@ -400,8 +403,8 @@ fn a_refused_batch_stays_refused() {
     }
 }
 
-/// A store that stops with an empty memtable continues with a new WAL. No flush records this WAL
-/// in the manifest, so `resume` must do that.
+/// A store stops with an empty memtable, and `resume` starts a new WAL. No flush follows that
+/// records this WAL in the manifest, so `resume` must do that.
 #[test]
 fn the_wal_after_a_resume_survives_a_power_cut() {
     for (rules, durability_mode) in [(Rules::Ext4, "sync"), (Rules::Posix, "sync"), (Rules::Posix, "background")] {
@@ -429,8 +432,8 @@ fn the_wal_after_a_resume_survives_a_power_cut() {
     }
 }
 
-/// An open on a full disk removes files that the manifest does not name. It must use the manifest
-/// on the device: the page cache may contain edits that are not on the device.
+/// An open on a full disk removes files that the manifest does not name. The open must use the
+/// manifest as it is on the device: the page cache may contain edits that are not on the device.
 #[test]
 fn an_open_on_a_full_disk_keeps_files_of_the_durable_manifest() {
     let (mut removed, options) = (0, kit::plain(&[TIGHT, &[("compression", "none")]].concat()));
@@ -461,8 +464,9 @@ fn an_open_on_a_full_disk_keeps_files_of_the_durable_manifest() {
     assert!(removed > 5, "only {removed} openings removed tables");
 }
 
-/// Fixed bug: a process that was killed during value relocation left a full disk and a segment
-/// that no table names. No open for writing succeeded, although the segment occupied the space.
+/// Fixed bug: a process was killed during value relocation, and left a full disk and a segment
+/// that no table names. The segment occupied the space that an open for writing needs, so no such
+/// open succeeded.
 #[test]
 fn segments_of_a_killed_gc_do_not_prevent_the_open() {
     let options = kit::plain(&[TIGHT, &[("values", "log"), ("value_log_threshold", "40")]].concat());
@@ -497,7 +501,7 @@ fn other_errors_are_not_resumed_by_space() {
     assert_eq!(db.get("a").unwrap().as_deref(), Some(&b"1"[..]));
 }
 
-/// A real file system of 24 MiB. The store and other files fill it repeatedly.
+/// A real ext4 file system of 24 MiB. The store and other files fill it repeatedly.
 #[test]
 fn a_full_small_ext4_can_be_resumed() {
     let Some(()) = require("root", is_root()) else { return };

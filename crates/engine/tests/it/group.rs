@@ -1,6 +1,7 @@
-//! Durability on a real ext4. In the modes `group` and `journal`, data that was promised as
-//! durable is on the device. Where these modes are impossible, they are refused, and the error
-//! names the reason. With mapped WALs, synced writes survive and force no journal commit.
+//! Tests of durability on a real ext4 file system. In the modes `group` and `journal`, data that
+//! was promised as durable must be on the device. Where these modes are impossible, they must be
+//! refused, and the error must name the reason. With mapped WALs, synced writes must survive and
+//! force no journal commit.
 //!
 //! The tests need root and loop devices (`TERRACE_REQUIRE` names: `root`, `loop`).
 use crate::common::{kit, loop_fs};
@@ -17,8 +18,8 @@ use terrace::{Db, DurabilityMode, Error, Options, Syncs, WriteOptions, check};
 use terrace_peers::require;
 use terrace_storage::Watch;
 
-/// A mount option with which the kernel makes no commit and no writeback without a request during
-/// a test. All data on the device was therefore written by the store.
+/// A mount option with which the kernel makes no commit and no writeback by itself during a test.
+/// All data on the device was therefore written because the store requested it.
 const QUIET: &str = "commit=300";
 
 fn durability_mode(name: &str) -> Options {
@@ -36,7 +37,7 @@ fn durability_mode(name: &str) -> Options {
     )
 }
 
-/// Returns the number of pairs of the store `name` that a power cut now would leave.
+/// Returns the number of pairs in the store `name` that a power cut now would leave.
 fn survivors_in(file_system: &LoopFs, name: &str) -> usize {
     survivors_of(file_system, name, &durability_mode("sync"))
 }
@@ -79,15 +80,16 @@ fn a_durable_batch_is_on_the_device() {
     assert_eq!(survivors_in(&file_system, "store"), 2000);
     drop(db);
 
-    // A control: without commits the device has no data, so the assertion above could have failed.
+    // A control: without commits the device has no data. This shows that the assertion above could
+    // have failed.
     let file_system = LoopFs::with(&[], QUIET).expect("it could be made a moment ago");
     let db = fill(&file_system.mount.join("store"), "none");
     assert!(survivors_in(&file_system, "store") < 2000, "the kernel has written by itself");
     drop(db);
 }
 
-/// A durable batch of directory tables is on the device: one sync of the file system makes the
-/// batch durable.
+/// A batch of directory tables that was reported as durable must be on the device. One sync of the
+/// file system makes the whole batch durable.
 #[test]
 fn a_durable_batch_of_directory_tables_is_on_the_device() {
     let Some(()) = require("root", is_root()) else { return };
@@ -109,8 +111,8 @@ fn a_durable_batch_of_directory_tables_is_on_the_device() {
     file_system.check().expect("an intact file system");
 }
 
-/// Data is on the device after a commit that ext4 makes anyway. Here these commits are one second
-/// apart.
+/// In mode `journal`, data must be on the device after a commit that ext4 makes by itself. In this
+/// test ext4 makes a commit every second.
 #[test]
 fn data_of_a_journal_commit_is_on_the_device() {
     let Some(()) = require("root", is_root()) else { return };
@@ -125,8 +127,8 @@ fn data_of_a_journal_commit_is_on_the_device() {
     drop(db);
 }
 
-/// The cost of waiting for the journal: the processor time of a thread that polls as often as a
-/// store does.
+/// Measures the cost of waiting for the journal: the processor time of a thread that polls as
+/// often as a store does.
 #[test]
 fn waiting_for_the_journal_takes_less_than_a_hundredth_of_a_processor() {
     let Some(()) = require("root", is_root()) else { return };
@@ -151,9 +153,9 @@ fn waiting_for_the_journal_takes_less_than_a_hundredth_of_a_processor() {
     assert!(used < waited / 100, "{used:?} on a processor in {waited:?}");
 }
 
-/// The NobLSM paper's claims as counts. There are as many table syncs as flushes, they sync as
-/// many bytes as the flushes wrote, and compactions make none. In modes with batches no sync of a
-/// table blocks a write.
+/// Checks the claims of the NobLSM paper as counts. There must be as many table syncs as flushes,
+/// they must sync as many bytes as the flushes wrote, and compactions must make none. In modes
+/// with batches no sync of a table may block a write.
 #[test]
 fn noblsm_syncs_each_flush_once_and_batches_block_no_write() {
     let Some(()) = require("root", is_root()) else { return };
@@ -199,7 +201,7 @@ fn noblsm_syncs_each_flush_once_and_batches_block_no_write() {
             _ => {
                 let blocking: u64 = said.syncs.iter().map(|(_, syncs)| syncs.blocking).sum();
                 assert_eq!((blocking, tables), (0, (0, 0, 0)), "{preset}: {:?}", said.syncs);
-                // A table that a compaction consumed before its batch is in no batch.
+                // A table that a compaction replaced before its batch sync is in no batch.
                 let most = flushes.2 + compacted;
                 assert!(commits.1 == 0 && (1..=most).contains(&commits.2), "{commits:?} of {most} B");
             }
@@ -210,7 +212,7 @@ fn noblsm_syncs_each_flush_once_and_batches_block_no_write() {
 }
 
 /// When a window of the WAL has been written once, a synced record changes no metadata of the
-/// file. The journal then has nothing to commit.
+/// file. The journal then has nothing to commit, so the sync must force no commit.
 #[test]
 fn synced_mapped_writes_force_no_journal_commit() {
     const WRITES: u64 = 400;
@@ -235,7 +237,7 @@ fn synced_mapped_writes_force_no_journal_commit() {
 }
 
 /// The page cache has a preallocated window of the WAL in large folios (groups of pages). A sync
-/// writes only the dirty range, not the whole folio.
+/// must write only the dirty range, not the whole folio.
 #[test]
 fn a_synced_write_writes_only_dirty_bytes() {
     let Some(()) = require("root", is_root()) else { return };
@@ -273,7 +275,7 @@ fn group_modes_refuse_unsupported_file_systems() {
         refuses(&file_system.mount.join("store"), reason);
     }
 
-    // A file system that is stacked on a supported one is refused.
+    // A file system that is stacked on a supported one must be refused.
     let at = |name: &str| intact.mount.join(name).display().to_string();
     for name in ["lower", "upper", "work", "merged"] {
         std::fs::create_dir(at(name)).expect("make a directory");

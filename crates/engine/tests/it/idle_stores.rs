@@ -1,5 +1,5 @@
-//! Many stores open in one process: while they are idle, each takes a few descriptors, little
-//! memory and no thread.
+//! Tests of many open stores in one process. While they are idle, each store may take only a few
+//! descriptors, little memory and no thread.
 use crate::common::{alone::in_own_process, kit};
 use std::{
     fs, thread,
@@ -17,7 +17,7 @@ fn descriptors() -> u64 {
     fs::read_dir("/proc/self/fd").unwrap().count() as u64
 }
 
-/// Resident anonymous memory in bytes.
+/// Returns the resident anonymous memory of this process in bytes.
 fn memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("a line of the kernel's");
@@ -52,7 +52,8 @@ fn idle_stores_take_few_descriptors_little_memory_and_no_thread() {
             println!("{preset}: {} descriptors and {} bytes for each store", each.0, each.1);
             assert!(each.0 <= 4.1 && each.1 <= 256 << 10, "{preset}: {each:?} for each store");
 
-            // A write wakes a store: it becomes durable, and level 0 is compacted.
+            // A write wakes an idle store: the write must become durable, and level 0 must be
+            // compacted.
             let db = &stores[7];
             db.put("another", "write").unwrap();
             let last = db.last_sequence();

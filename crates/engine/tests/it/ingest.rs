@@ -1,6 +1,6 @@
-//! Ingest and export. Ingested SSTables, which were built elsewhere, become visible atomically.
-//! Their entries are newer than all earlier writes and older than all later ones. This must also
-//! be true with concurrent work and after power cuts.
+//! Tests of ingest and export. Ingested SSTables, which a program built outside of the store, must
+//! become visible atomically. Their entries must be newer than all earlier writes and older than
+//! all later ones. This must also be true with concurrent work and after power cuts.
 use crate::common::{history, kit, leveldb};
 use history::{Tracker, tight_options};
 use kit::{Model, Place, options, states};
@@ -24,7 +24,7 @@ fn layout() -> Options {
     options(kit::TIGHT)
 }
 
-/// Writes an SSTable of these keys. `None` is a tombstone.
+/// Writes an SSTable with `entries`. The value `None` is a tombstone.
 fn table(path: PathBuf, entries: &[(Vec<u8>, Option<Vec<u8>>)]) -> PathBuf {
     let mut writer = SortedTableWriter::create(&path, &layout()).unwrap();
     for (key, value) in entries {
@@ -38,7 +38,7 @@ fn table(path: PathBuf, entries: &[(Vec<u8>, Option<Vec<u8>>)]) -> PathBuf {
     path
 }
 
-/// Returns some keys of the numbered histories, with new values or tombstones.
+/// Returns some keys of the numbered histories (see `kit`), with new values or tombstones.
 fn some_entries(rng: &mut Rng) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
     let mut entries = Vec::new();
     for number in 0..60 {
@@ -130,8 +130,8 @@ fn memtables_are_older_than_an_ingest_into_level_0() {
     assert_eq!(db.get("k").unwrap().as_deref(), Some(&b"newer"[..]));
 }
 
-/// In level 0 every table is a sorted run that reads search and that the write stall triggers
-/// count. An ingest must add only one.
+/// In level 0 every table is a sorted run that reads must search and that the triggers of write
+/// stalls count. An ingest of many tables must add only one run.
 #[test]
 fn an_ingest_into_level_0_is_one_run() {
     let folder = tempfile::tempdir().unwrap();
@@ -251,8 +251,8 @@ fn a_power_cut_leaves_a_prefix_in_which_an_ingest_is_one_step() {
     }
 }
 
-/// Any call of an ingest fails, or the disk is full from any call on. The ingest is atomic. Writes
-/// that are accepted after it, or when there is space again, are not lost.
+/// Any call of an ingest fails, or the disk is full from any call on. The ingest must be atomic.
+/// Writes that the store accepts after it, or when there is space again, must not be lost.
 #[test]
 fn a_failed_ingest_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -285,10 +285,10 @@ fn a_failed_ingest_loses_nothing() {
         let accepted = put().is_ok() || db.resume().is_ok() && put().is_ok();
         // Runs jobs, which commit pending edits to the manifest.
         (0..100).take_while(|_| db.step(0).is_some()).count();
-        let killed = disk.steps(); // closing the store may write
+        let killed = disk.steps(); // the close of the store may write
         drop(db);
         let end = disk.steps();
-        // Otherwise nothing was promised as durable.
+        // In all other cases nothing was promised as durable.
         let cut = (made || accepted).then(|| disk.power_loss(end, 1));
         for image in [disk.state_after(killed)].into_iter().chain(cut) {
             let mut found = contents(&kit::open(&image.file_system(), &options, true).unwrap());
@@ -392,7 +392,7 @@ fn an_exported_range_can_be_ingested() {
     assert!(matches!(from.export(at("out"), range()), Err(Error::Io { .. })), "no file is replaced");
     let paths: Vec<&Path> = tables.iter().map(|table| table.path.as_path()).collect();
     let made = to.ingest(&paths).unwrap();
-    // The deepest level into which an empty store flushes.
+    // The deepest level into which an empty store writes the table of a flush.
     let deepest = if layout().level_compaction_dynamic_level_bytes { 1 } else { 2 };
     assert!((made.entries, made.tables > 1, made.level) == (1999, true, deepest), "{made:?}");
     assert!(kit::scan(&from, range()).unwrap() == kit::contents(&to).unwrap());

@@ -1,9 +1,10 @@
-//! One directory and two engines. LevelDB reads everything that Terrace writes, and Terrace reads
-//! everything that LevelDB writes, in random histories with many opens and with kills of either
-//! engine. LevelDB refuses a store that it cannot read.
+//! Interoperability tests: LevelDB and Terrace use one directory in turn. LevelDB must read
+//! everything that Terrace writes, and Terrace everything that LevelDB writes. The tests run
+//! random histories with many opens and with kills of either engine. LevelDB must refuse a store
+//! that it cannot read.
 //!
-//! Every random choice is derived from a seed, which a failure prints. `TERRACE_SEED=n` runs only
-//! that seed.
+//! Every random choice is derived from a seed, and a failure prints the seed. `TERRACE_SEED=n`
+//! runs only that seed.
 use crate::common::leveldb;
 use leveldb::{Layout, Op, Pairs, Random, Side, Store, child, child_argument, is_child, side_name, side_named};
 use std::{
@@ -23,8 +24,8 @@ use terrace_peers::{leveldb::Library, require};
 /// The expected contents of the store.
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Number of distinct keys of a history. It is small, so that most writes overwrite or delete a
-/// key.
+/// The number of distinct keys of a history. The number is small, so most writes overwrite or
+/// delete a key.
 const KEYS: u64 = 2500;
 
 #[test]
@@ -35,7 +36,7 @@ fn either_engine_reads_what_the_other_closed() {
         let (dir, mut random) = (tempfile::tempdir().unwrap(), Random::new(seed));
         let (mut model, mut side, mut written) = (Model::new(), Side::Ours, 0);
         for _ in 0..10 {
-            // Every earlier close was clean, so no damage is tolerated.
+            // Every earlier close was clean, so the open must not tolerate damage.
             let store = Store::open(side, dir.path(), &Layout { paranoid: true, ..any_layout(&mut random) });
             assert_holds(&store, &model, &mut random);
             for _ in 0..random.below(400) {
@@ -51,7 +52,7 @@ fn either_engine_reads_what_the_other_closed() {
                 assert_holds(&store, &model, &mut random);
             }
             store.close();
-            // The next open mostly uses the other engine, but sometimes the same.
+            // The next open mostly uses the other engine, and sometimes the same engine.
             side = if random.one_in(4) { side } else { side.other() };
         }
         for side in [Side::Theirs, Side::Ours] {
@@ -82,7 +83,8 @@ fn a_kill_of_either_engine_loses_nothing_acknowledged_to_the_other() {
                 apply(&mut model, &batch(seed, index));
             }
             written += acknowledged;
-            // The batch that was being written may be in the WAL although it was not acknowledged.
+            // The batch that was being written at the kill may be in the WAL although it was not
+            // acknowledged.
             if difference(&model, &found).is_some() {
                 apply(&mut model, &batch(seed, written));
                 written += 1;
@@ -102,8 +104,8 @@ fn a_kill_of_either_engine_loses_nothing_acknowledged_to_the_other() {
     }
 }
 
-/// Not a test: the child process that [`kill_while_writing`] starts and kills. It acknowledges
-/// each batch by writing a byte to a file.
+/// Not a test: this is the child process that [`kill_while_writing`] starts and kills. It
+/// acknowledges each batch by writing a byte to a file.
 #[test]
 fn child_that_writes_until_killed() {
     if !is_child("interop::child_that_writes_until_killed") {
@@ -149,6 +151,18 @@ fn leveldb_refuses_a_store_with_unknown_features() {
     }
 }
 
+#[test]
+fn leveldb_refuses_a_store_with_column_families() {
+    let Some(_) = require("leveldb", Library::load()) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), Layout::default().ours()).unwrap();
+    db.put("k", "v").unwrap();
+    db.create_cf("users").unwrap().put("k", "v").unwrap();
+    db.close().unwrap();
+    let refusal = Store::try_open(Side::Theirs, dir.path(), &Layout::default()).err().expect("LevelDB opened it");
+    assert!(refusal.contains("unknown tag"), "{refusal}");
+}
+
 fn is_refused(option: &str, value: &str, feature: &str) {
     let dir = tempfile::tempdir().unwrap();
     let mut options = Layout::default().ours();
@@ -192,7 +206,8 @@ fn a_leveldb_store_remains_a_leveldb_store() {
     assert_eq!(keys, [&b"leveldb"[..], b"theirs", b"volatile"]);
 }
 
-/// A durability mode in the format file does not prevent that LevelDB opens the store.
+/// LevelDB must open a store that was created with the default preset, although its format file
+/// has a durability mode.
 #[test]
 fn leveldb_opens_a_store_created_by_default() {
     let Some(_) = require("leveldb", Library::load()) else { return };
@@ -213,8 +228,8 @@ fn leveldb_opens_a_store_created_by_default() {
     assert_eq!(db.get("theirs").unwrap().as_deref(), Some(&b"second"[..]));
 }
 
-/// Blocks compressed with Zstd are the only data in a store without a format file that LevelDB
-/// 1.23 cannot read. Terrace writes them only on explicit request, and always reads them.
+/// LevelDB 1.23 can read every store without a format file, except for blocks compressed with
+/// Zstd. Terrace writes such blocks only on explicit request, and it always reads them.
 #[test]
 fn zstd_is_used_on_request_only_and_leveldb_refuses_it() {
     let Some(library) = require("leveldb", Library::load()) else { return };
@@ -244,7 +259,7 @@ fn zstd_is_used_on_request_only_and_leveldb_refuses_it() {
 /// Starts a child process that continues the history from batch `from`. Kills it (SIGKILL) at a
 /// random moment. Returns the number of batches that it acknowledged.
 fn kill_while_writing(side: Side, store: &Path, acks: &Path, seed: u64, from: u64, random: &mut Random) -> u64 {
-    let _ = fs::remove_file(acks); // may be left from the previous round
+    let _ = fs::remove_file(acks); // an earlier round may have left it
     let arguments = [
         ("SIDE", side_name(side)),
         ("STORE", store.display().to_string()),
@@ -283,7 +298,7 @@ fn fail_if_ended(writer: &mut Child) {
     }
 }
 
-/// Returns batch number `index` of the history of `seed`. It is the same in every process.
+/// Returns batch number `index` of the history of `seed`. The batch is the same in every process.
 fn batch(seed: u64, index: u64) -> Vec<Op> {
     let mut random = Random::new(seed.wrapping_mul(0x5851_f42d_4c95_7f2d) ^ index);
     let count = if random.one_in(50) { random.below(200) } else { 1 + random.below(6) };
@@ -295,8 +310,8 @@ fn batch(seed: u64, index: u64) -> Vec<Op> {
         .collect()
 }
 
-/// Returns the `n`-th key. Keys are the empty key, binary keys, keys with a long common prefix,
-/// decimal keys, and runs of 0xff.
+/// Returns the key with number `n`. There are the empty key, binary keys, keys with a long common
+/// prefix, decimal keys, and runs of 0xff.
 fn key(n: u64) -> Vec<u8> {
     match n % 8 {
         0 if n == 0 => Vec::new(),
@@ -356,7 +371,8 @@ fn assert_holds(store: &Store, model: &Model, random: &mut Random) {
     }
 }
 
-/// Describes the first difference. Printing megabytes of contents would not help.
+/// Describes the first difference between `model` and `found`. The whole contents would be
+/// megabytes of text.
 fn difference(model: &Model, found: &Pairs) -> Option<String> {
     let same = model.iter().zip(found).take_while(|(want, have)| *want.0 == have.0 && *want.1 == have.1).count();
     let describe = |entry: Option<(&Vec<u8>, &Vec<u8>)>| match entry {
@@ -378,7 +394,7 @@ fn seeds(usual: RangeInclusive<u64>) -> Vec<u64> {
     }
 }
 
-/// Prints the seed if the test fails while this value exists.
+/// A drop guard that prints the seed if the test fails while the guard exists.
 struct OnFailure(u64);
 
 impl Drop for OnFailure {

@@ -1,15 +1,16 @@
-//! Cursors over many overlapping sorted runs, in both directions and with changes of direction.
-//! Their results are compared with sorted maps.
+//! Tests of cursors over many overlapping sorted runs, in both directions and with changes of
+//! direction. Their results are compared with sorted maps.
 //!
-//! Keys are written in clusters. In some parts one run supplies many steps, and in other parts
-//! every step changes the run. Versions of a key, and tombstones, are in one run or in several.
+//! Keys are written in clusters. In some parts of the key range many neighbouring keys are in one
+//! run, and in other parts every step of a cursor moves to another run. The versions of a key, and
+//! its tombstones, are in one run or in several.
 use crate::common::kit;
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 use terrace::{Comparator, Cursor, Db, Options, ReadOptions, Snapshot};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A linear congruential generator. It produces the same walk in every run.
+/// A linear congruential generator. It produces the same numbers in every run of the test.
 struct Lcg(u64);
 
 impl Lcg {
@@ -113,7 +114,7 @@ fn cursors_over_many_runs_equal_a_sorted_map() {
     }
 }
 
-/// Seeks to random positions, then steps some way forward, some way backward, and so on.
+/// Seeks to random positions, and from each steps some way forward, some way backward, and so on.
 fn walk_back_and_forth(dice: &mut Lcg, cursor: &mut Cursor, pairs: &[(Vec<u8>, Vec<u8>)]) {
     for _ in 0..300 {
         let target = format!("key{:05}", dice.below(3300)).into_bytes();
@@ -137,8 +138,8 @@ fn walk_back_and_forth(dice: &mut Lcg, cursor: &mut Cursor, pairs: &[(Vec<u8>, V
     }
 }
 
-/// A seek skips sources with a bit mask of 64 bits. The numbers of runs in this test are below and
-/// above 64.
+/// A seek records the sources that it has not searched in a bit mask of 64 bits. This test has
+/// numbers of runs below and above 64.
 #[test]
 fn seeks_find_in_any_number_of_runs() {
     for runs in 61..68_u8 {

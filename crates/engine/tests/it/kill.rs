@@ -1,7 +1,8 @@
-//! SIGKILL at random moments on a real file system. A child process writes to a growing store and
-//! reports the batches that were acknowledged. After each kill, no acknowledged write is lost, the
-//! contents are a prefix of the history, and a deep check finds no problem. With root and loop
-//! devices each store is on its own ext4 file system, which must be intact at the end.
+//! Tests that kill processes (SIGKILL) at random moments, on a real file system. A child process
+//! writes to a growing store and reports the batches that were acknowledged. After each kill, no
+//! acknowledged write may be lost, the contents must be a prefix of the history, and a deep check
+//! must find no problem. With root and loop devices each store is on its own ext4 file system,
+//! which must be intact at the end.
 //!
 //! The writes are derived from `SEED`, but the times of the kills are random.
 use crate::common::{kit, leveldb, loop_fs};
@@ -20,7 +21,7 @@ use terrace_peers::require;
 use terrace_sim::Rng;
 
 const SEED: u64 = 9;
-/// The stores, by name, with their options in addition to [`TIGHT`].
+/// The stores by name, each with its options in addition to [`TIGHT`].
 const LAYOUTS: &[(&str, &[(&str, &str)])] = &[
     ("usual", &[]),
     ("mapped", &[("wal_write_mode", "map"), ("durability", "auto"), ("durability_interval_ms", "20")]),
@@ -52,7 +53,7 @@ const LAYOUTS: &[(&str, &[(&str, &str)])] = &[
 /// Stores whose name has this prefix are in a file that is used as a raw device.
 const ON_A_DEVICE: &str = "on a device";
 const DEVICE_BYTES: u64 = 64 << 20;
-/// After this many batches a child waits to be killed.
+/// The number of batches after which a child only waits to be killed.
 const BATCHES_MAX: usize = 4000;
 
 fn with_layout(layout: &str) -> Options {
@@ -65,8 +66,8 @@ fn count(db: &Db) -> usize {
     bytes.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")) as usize)
 }
 
-/// The child process: opens the store, continues the history, and prints `ack N` when batch N has
-/// been acknowledged.
+/// The child process. It opens the store, continues the history, and prints `ack N` when batch N
+/// has been acknowledged.
 #[test]
 fn writer() {
     if !is_child("kill::writer") {
@@ -89,7 +90,7 @@ fn writer() {
     }
 }
 
-/// Prepares the place that a store of this layout needs.
+/// Prepares the directory or the device file that a store of this layout needs.
 fn prepare(directory: &Path, layout: &str) {
     if layout.starts_with(ON_A_DEVICE) {
         kit::device_file(directory, DEVICE_BYTES);
@@ -117,7 +118,7 @@ fn killed_after(directory: &Path, layout: &str, delay: Duration) -> usize {
     let status = child.wait().expect("wait");
     assert!(status.code().is_none(), "the child ended by itself: {status}");
     let text = listener.join().expect("listen");
-    // The kill may have cut off the last line, which is then ignored.
+    // The kill may have cut off the last line, and an incomplete line is ignored.
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
     let acknowledged = whole.lines().filter_map(|line| line.strip_prefix("ack ")).next_back();
     acknowledged.map_or(0, |number| number.parse().expect("a number"))
@@ -165,7 +166,7 @@ fn kill_repeatedly(layout: &str) {
     assert!(progress >= kills / 4, "only {progress} of {kills} children wrote anything before they were killed");
 }
 
-/// The store is killed repeatedly during recovery, without a complete recovery in between.
+/// The store is killed repeatedly during its recovery. No recovery completes between the kills.
 #[test]
 fn recovery_can_be_killed_repeatedly() {
     ["mapped", ON_A_DEVICE].iter().for_each(|layout| kill_during_recovery(layout));
@@ -178,7 +179,7 @@ fn kill_during_recovery(layout: &str) {
     let mut acknowledged = killed_after(&directory, layout, Duration::from_millis(300));
     let mut rng = Rng::new(SEED + 1);
     for _ in 0..15 {
-        // Starting a process takes some milliseconds, so these kills happen before, during, or
+        // The start of a process takes some milliseconds, so these kills happen before, during, or
         // right after the open.
         acknowledged = acknowledged.max(killed_after(&directory, layout, Duration::from_millis(rng.below(25) as u64)));
     }

@@ -1,5 +1,6 @@
-//! With the preset `leveldb`, Terrace has the costs of LevelDB 1.23. For the same history it syncs
-//! as many tables, writes as many bytes to the device, and leaves a store of the same size.
+//! A test that Terrace with the preset `leveldb` has the costs of LevelDB 1.23. For the same
+//! history it must sync as many tables, write as many bytes to the device, and leave a store of
+//! the same size.
 //!
 //! Each run uses a new ext4 file system on a loop device, and a child process under `strace` that
 //! writes the history. After every [`PACE`] puts the child waits until it is idle, so that the
@@ -20,12 +21,13 @@ use std::{
 };
 use terrace_peers::{leveldb::Library, require};
 
-/// Number of puts in one run. The [`KEYS`] keys are in random order, and each is written about
+/// The number of puts in one run. The [`KEYS`] keys are in random order, and each is written about
 /// twice.
 const PUTS: u64 = 60_000;
 const KEYS: u64 = 30_000;
 const VALUE_BYTES: usize = 400;
-/// Number of puts between two waits. They have 0.8 MB, so at most one memtable fills in between.
+/// The number of puts between two waits. They have 0.8 MB in total, so at most one memtable
+/// becomes full between two waits.
 const PACE: u64 = 2000;
 const SHAPE: Layout =
     Layout { snappy: false, write_buffer_size: 1 << 20, bloom_bits: 0, paranoid: false, mapped_log: false };
@@ -49,8 +51,8 @@ fn preset_leveldb_costs_as_much_as_leveldb() {
     assert_eq!(outside.collect::<Vec<_>>(), [""; 0], "figures outside LevelDB's range; the table above has them all");
 }
 
-/// Prints one line of the summary. Returns whether the median of Terrace is in the range of
-/// LevelDB.
+/// Prints one line of the summary. Returns whether Terrace's median is in the range of LevelDB's
+/// runs.
 fn compare(figure: usize, theirs: &[Costs], ours: &[Costs]) -> bool {
     let column = |runs: &[Costs]| {
         let mut values: Vec<u64> = runs.iter().map(|costs| costs[figure]).collect();
@@ -64,8 +66,8 @@ fn compare(figure: usize, theirs: &[Costs], ours: &[Costs]) -> bool {
     inside
 }
 
-/// Makes one run on a new file system. At the end the real LevelDB reads the contents and compares
-/// them with the model.
+/// Makes one run on a new file system. At the end LevelDB reads the contents, and the function
+/// compares them with the model.
 fn measure(side: Side, run: u32) -> Costs {
     let file_system = LoopFs::new().expect("the probe succeeded a moment ago");
     let (store, trace) = (file_system.mount.join("store"), file_system.directory.path().join("trace"));
@@ -73,8 +75,8 @@ fn measure(side: Side, run: u32) -> Costs {
     let started = Instant::now();
 
     let trace_path = trace.display().to_string();
-    // With --seccomp-bpf only the named system calls stop the process. Without it, every futex call
-    // would.
+    // With --seccomp-bpf only the named system calls stop the traced process. Without this option
+    // every futex call would.
     let wrapper = ["strace", "-f", "--seccomp-bpf", "-y", "-e", "trace=fdatasync,fsync,msync", "-o", &trace_path];
     let arguments = [("SIDE", side_name(side)), ("STORE", store.display().to_string())];
     let output = child(&wrapper, "leveldb_costs::driver_of_a_paced_history", &arguments).spawn().expect("start strace");
@@ -125,8 +127,8 @@ fn expected() -> Pairs {
     history().collect::<BTreeMap<_, _>>().into_iter().collect()
 }
 
-/// Returns when all other threads of this process were asleep in five consecutive samples, 2 ms
-/// apart, and have not run in between.
+/// Returns when the process is idle: all its other threads were asleep in five consecutive
+/// samples, 2 ms apart, and have not run in between.
 fn wait_until_idle() {
     let deadline = Instant::now() + Duration::from_secs(30);
     let (mut quiet, mut last) = (0, None);
@@ -139,8 +141,8 @@ fn wait_until_idle() {
     }
 }
 
-/// Returns the other threads, each with its running time in ns. Returns `None` if a thread is
-/// running or waits for a device.
+/// Returns the other threads of this process, each with its running time in ns. Returns `None` if
+/// one of them is running or waits for a device.
 fn others_asleep() -> Option<Vec<(String, String)>> {
     let own = fs::read_link("/proc/thread-self").ok()?;
     let mut threads = Vec::new();
@@ -150,7 +152,7 @@ fn others_asleep() -> Option<Vec<(String, String)>> {
             continue;
         }
         let stat = fs::read_to_string(path.join("stat")).ok()?;
-        // The thread name before this field may contain any character.
+        // The thread name, which precedes this field, may contain any character.
         let state = stat.rsplit_once(')')?.1.trim_start().chars().next()?;
         if state != 'S' {
             return None;
@@ -171,8 +173,8 @@ struct Syncs {
 }
 
 impl Syncs {
-    /// Counts lines that begin a call. A line `<... fdatasync resumed>` ends a call that was
-    /// counted already.
+    /// Counts the lines of the trace that begin a call. A line `<... fdatasync resumed>` ends a
+    /// call that was counted already.
     fn of(trace: &str) -> Syncs {
         let mut syncs = Syncs::default();
         for line in trace.lines().filter(|line| line.contains("sync(")) {

@@ -1,7 +1,7 @@
-//! Limits of sizes. Empty and huge keys and values are either returned intact or refused; they are
-//! never truncated.
+//! Tests of the limits of sizes. Empty and huge keys and values must be either returned intact or
+//! refused. They must never be truncated.
 //!
-//! The largest value (4 GiB − 1 bytes) is tested only with `TERRACE_BIG=1`, because it takes 20
+//! The largest value (4 GiB − 1 bytes) is tested only with `TERRACE_BIG=1`, because that takes 20
 //! GiB of memory.
 use crate::common::kit;
 use kit::{Pairs, Place, options};
@@ -55,7 +55,8 @@ fn an_empty_batch_is_written_and_takes_no_sequence() {
     assert_eq!((db.last_sequence(), db.durable_sequence()), (1, 1));
 }
 
-/// The huge slices are zero pages that were never written. A refusal must not copy them.
+/// Keys and values that are too large must be refused together with their batch. The huge slices
+/// are zero pages that were never written, so a refusal that copied them would need much memory.
 #[test]
 fn oversized_entries_are_refused_with_their_batch() {
     let db = kit::store(Options::default());
@@ -79,7 +80,7 @@ fn oversized_entries_are_refused_with_their_batch() {
     assert_eq!(db.get("next").unwrap(), Some(b"works".to_vec()));
 }
 
-/// Compares a value without printing megabytes.
+/// Asserts that `key` has the value `wanted`. A failure does not print megabytes.
 fn assert_value(db: &Db, key: &str, wanted: &[u8], stage: &str) {
     let found =
         db.get(key).unwrap_or_else(|e| panic!("{stage}: {e}")).unwrap_or_else(|| panic!("{stage}: {key} is missing"));
@@ -124,7 +125,8 @@ fn values_of_64_mib_pass_through_wal_flush_compaction_and_reopen() {
     }
 }
 
-/// Keys of a megabyte. Index entries, bounds in the manifest, and WAL records are then large too.
+/// Keys of one megabyte must work. Index entries, bounds in the manifest, and WAL records are then
+/// large too.
 #[test]
 fn keys_of_a_megabyte_work_everywhere() {
     let (place, options) = (Place::any(), options(&[("bloom_bits", "10"), ("max_manifest_file_size", "4KiB")]));
@@ -146,7 +148,7 @@ fn keys_of_a_megabyte_work_everywhere() {
     assert!(prefixed == wanted, "{} pairs by prefix", prefixed.len());
 }
 
-/// Returns the number of bytes of memory that a process can still get.
+/// Returns the number of bytes of memory that this process can still allocate.
 fn available() -> Result<u64, String> {
     let text = std::fs::read_to_string("/proc/meminfo").map_err(|e| format!("/proc/meminfo: {e}"))?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:")).ok_or("no MemAvailable")?;
@@ -167,7 +169,8 @@ fn the_largest_value_is_read_intact() {
     let options = options(&[("compression", "none"), ("block_cache_size", "0")]);
     let mut db = place.open(&options, false).unwrap();
     let bytes = u32::MAX as usize;
-    // Four bytes in each page show whether a page is missing or at the wrong place.
+    // Four bytes at the start of each page identify the page, so the test detects a missing or
+    // misplaced page.
     let at_page = |page: usize| (page as u32).wrapping_mul(2_654_435_761).to_le_bytes();
     let mut value = vec![0u8; bytes];
     value.chunks_exact_mut(4096).enumerate().for_each(|(page, chunk)| chunk[..4].copy_from_slice(&at_page(page)));

@@ -1,12 +1,13 @@
-//! Integration tests of the engine, one module for each suite. All are in one binary, because
-//! every further binary would be compiled and linked with all dependencies again. Tests that count
-//! or limit resources of the process run in their own process ([`common::alone`]).
+//! Integration tests of the engine, one module for each suite. All suites are in one binary,
+//! because every further binary would be linked with all dependencies again. Tests that count or
+//! limit resources of the process run in a process of their own ([`common::alone`]).
 #![allow(clippy::duplicate_mod, reason = "the fuzzers' crate, which `corpus` includes, takes the same helpers")]
 
 mod allocations;
 mod bundles;
 mod check;
 mod checkpoint;
+mod column_families;
 mod common;
 mod compat;
 mod concurrency;

@@ -1,4 +1,4 @@
-//! Manual compaction. It keeps its contract even if there is nothing to compact.
+//! Tests of manual compaction. It must fulfil its contract even if there is nothing to compact.
 use crate::common::kit;
 use kit::{Place, TIGHT, options};
 use std::time::{Duration, Instant};
@@ -48,8 +48,8 @@ fn a_compaction_of_the_last_level_drops_entries_of_released_snapshots() {
     }
 }
 
-/// All subcompactions together must not exceed the compaction rate limit, except if writers would
-/// otherwise wait for them.
+/// All subcompactions together must not exceed the rate limit of compactions, except while writers
+/// would otherwise wait for them.
 #[test]
 fn a_manual_compaction_respects_the_rate_limit() {
     let merged = |slow_runs: &str, per_second: u32| {
@@ -68,7 +68,8 @@ fn a_manual_compaction_respects_the_rate_limit() {
         let db = kit::store(kit::in_files(&[TIGHT, &level0, &sizes, &parts].concat()));
         let mut begun = Instant::now();
         for run in 0..5u32 {
-            // The table of the first flush does not stay in level 0.
+            // The flush writes its table to a deeper level if the keys do not overlap other tables,
+            // so the first table does not stay in level 0.
             (0..2000).for_each(|n| db.put((n * 5 + run).to_be_bytes(), [7; 400]).expect("put"));
             begun = Instant::now();
             db.flush().expect("flush");
@@ -79,8 +80,8 @@ fn a_manual_compaction_respects_the_rate_limit() {
         (begun.elapsed(), Duration::from_secs_f64(bytes as f64 / f64::from(per_second)))
     };
     let (time, due) = merged("100", 4 << 20);
-    // A subcompaction does not wait because of its last bytes. Other threads serve that throttle
-    // debt (sleeping time).
+    // A subcompaction does not wait after its last bytes. It leaves this waiting time to other
+    // threads, so the whole compaction may be a little faster than the limit.
     assert!(time > due * 3 / 4, "{time:?} instead of {due:?}");
     let (time, due) = merged("4", 1 << 20);
     assert!(time < due / 2, "{time:?}, as if no writer waited: {due:?}");

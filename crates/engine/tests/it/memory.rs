@@ -1,5 +1,5 @@
-//! The memory budget of a store. At every sample, the memory that `statistics` reports is within
-//! the budget and equals the memory that the process uses.
+//! Tests of the memory budget of a store. At every sample, the memory that `statistics` reports
+//! must be within the budget and must equal the memory that the process uses.
 use crate::common::alone::in_own_process;
 use crate::common::{counting, kit};
 use std::{
@@ -12,8 +12,8 @@ use terrace::{Db, ReadOptions};
 const LIMIT: u64 = 12 << 20;
 const KEYS: u64 = 40_000;
 const VALUE: usize = 1000;
-/// Memory that the budget does not count: buffers of tables being written, versions, the current
-/// blocks of cursors, and this test itself.
+/// The bytes of memory that the budget does not count: buffers of tables being written, versions,
+/// the current blocks of cursors, and this test itself.
 const UNCOUNTED: usize = 6 << 20;
 
 fn key(number: u64) -> String {
@@ -27,7 +27,7 @@ fn sample(db: &Db) -> u64 {
     memory.blocks
 }
 
-/// Fills the block cache, and keeps cursors open that have read ahead.
+/// Reads until the block cache is full, and keeps cursors open that have read ahead.
 fn read(db: &Db) {
     for number in 0..KEYS / 4 {
         assert!(db.get(key(number)).unwrap().is_some());
@@ -92,7 +92,7 @@ fn stays_within_budget(path: &Path, changes: &[(&str, &str)]) {
     assert!(blocks_max > LIMIT / 2, "the cache had {blocks_max} bytes at most: it was never large enough to give way");
     let taken = counting::live_bytes() - before;
     let memory = db.statistics().memory;
-    // Large memtable blocks are not allocated by the allocator.
+    // The counting allocator does not see large memtable blocks, which are mapped pages.
     let reported = (memory.sum() - memory.memtables) as usize;
     assert!(reported <= taken && taken < reported + UNCOUNTED, "reported {memory:?}, taken {taken}");
 }

@@ -1,7 +1,7 @@
-//! Runs one random history of thousands of operations with many sets of options and in every place
-//! (directory, memory, raw device, split store). The results must be equal in all runs, and the
-//! statistics must be consistent. If two runs differ, the failure names the options, the place and
-//! the seed.
+//! A metamorphic test: one random history of thousands of operations runs with many sets of
+//! options and in every place (directory, memory, raw device, split store). The results must be
+//! equal in all runs, and the statistics must be consistent. If two runs differ, the failure names
+//! the options, the place and the seed.
 use crate::common::kit;
 use kit::{Model, Pairs, Place, contents, options, write};
 use std::{sync::Mutex, thread};
@@ -17,7 +17,8 @@ type Layout = &'static [(&'static str, &'static str)];
 const SMALL: Layout =
     &[("write_buffer_size", "64KiB"), ("target_file_size", "64KiB"), ("max_bytes_for_level_base", "64KiB")];
 
-/// Sets of options. Each is applied after `SMALL`, whose sizes let one history use every level.
+/// The sets of options. Each is applied after `SMALL`, whose sizes let one history use every
+/// level.
 const LAYOUTS: &[Layout] = &[
     &[],
     &[("write_buffer_size", "4MiB")],
@@ -56,7 +57,7 @@ const LAYOUTS: &[Layout] = &[
         ("compaction_pri", "min_overlapping_ratio"),
         ("copy_whole_blocks", "on"),
     ],
-    // Otherwise each build would sync the whole real file system.
+    // In any other durability mode each table build would sync the whole real file system.
     &[("tables", "directory"), ("durability", "none")],
     &[
         ("tables", "directory"),
@@ -212,7 +213,7 @@ const LAYOUTS: &[Layout] = &[
     &[("idle_durability_ms", "0"), ("max_background_compactions", "2")],
 ];
 
-/// Each of these options creates a store with a format file. In such a store a range delete is a
+/// Options each of which creates a store with a format file. In such a store a range delete is a
 /// range tombstone.
 const WITH_FORMAT_FILE: Layout = &[
     ("range_tombstones", "on"),
@@ -223,7 +224,7 @@ const WITH_FORMAT_FILE: Layout = &[
     ("values", "log"),
 ];
 
-/// Names the run if it panics.
+/// A drop guard that prints the name of the run if the run panics.
 struct Context {
     layout: Layout,
     place: &'static str,
@@ -237,7 +238,7 @@ impl Drop for Context {
     }
 }
 
-/// All results of a run that a user can see.
+/// The results of a run, as far as a user of the store can see them.
 #[derive(PartialEq, Eq)]
 struct Answers {
     contents: Pairs,
@@ -262,8 +263,8 @@ fn value(rng: &mut Rng) -> Vec<u8> {
     (0..bytes).map(|_| if noisy { rng.next_u64() as u8 } else { word[rng.below(8)] }).collect()
 }
 
-/// Runs the history and compares the final contents with a map. Otherwise all runs could be wrong
-/// in the same way.
+/// Runs the history and compares the final contents with a map. Without this comparison all runs
+/// could be wrong in the same way.
 fn run(place: &Place, options: &Options, manual: bool) -> Answers {
     let mut rng = Rng::new(SEED);
     let mut db = place.open(options, manual).expect("open");
@@ -328,7 +329,7 @@ fn run(place: &Place, options: &Options, manual: bool) -> Answers {
     answers
 }
 
-/// Checks that, after a full compaction, the statistics equal the results of a deep check.
+/// Checks that the statistics equal the results of a deep check after a full compaction.
 fn check_statistics(db: Db, place: &Place, options: &Options, pairs: u64) {
     db.compact_range(None, None).expect("compact");
     db.wait_idle().expect("idle");
@@ -347,7 +348,7 @@ fn check_statistics(db: Db, place: &Place, options: &Options, pairs: u64) {
         // In a bundle, tables begin at multiples of a 4 KiB block, and the directory follows them.
         // All tables but the last one have several blocks; the last one may be short.
         TableForm::Bundled => compacted..=compacted + compacted / 4 + synced("tables") * (8 << 10),
-        // Linked values are not written again, but keys are.
+        // Compactions of directory tables write the keys again, but link the files of values.
         TableForm::Directory => 1..=compacted,
     };
     assert!(compacted == 0 || may_be.contains(&bytes("compaction")), "{said:?}");
@@ -355,7 +356,7 @@ fn check_statistics(db: Db, place: &Place, options: &Options, pairs: u64) {
     assert_eq!(by_level, bytes("compaction"), "{said:?}");
     for level in said.levels.iter().filter(|level| level.compactions.bytes_written > 0) {
         assert!(level.compacted_bytes > 0, "{said:?}");
-        // If every table is a file, nothing else was written.
+        // If every table is a separate file, compactions wrote exactly the bytes of the tables.
         assert!(
             said.layout.tables != TableForm::Block || level.compacted_bytes == level.compactions.bytes_written,
             "{said:?}"
@@ -388,7 +389,8 @@ fn one_history_has_equal_results_under_all_options_and_in_all_places() {
     let places: [fn() -> Place; 5] = [Place::memory, Place::scrambled, Place::directory, Place::device, Place::split];
     let jobs: Vec<_> =
         (0..LAYOUTS.len()).flat_map(|layout| (0..places.len()).map(move |place| (layout, place))).collect();
-    // A range delete takes one sequence number, or one for each key that it deletes.
+    // A range delete takes one sequence number, or without range tombstones one for each deleted
+    // key. So there are two reference runs.
     let references = ["off", "on"].map(|ranges| run(&Place::memory(), &options(&[("range_tombstones", ranges)]), true));
     let deletes_ranges =
         |layout: Layout| WITH_FORMAT_FILE.iter().any(|with_format_file| layout.contains(with_format_file));
@@ -405,8 +407,8 @@ fn one_history_has_equal_results_under_all_options_and_in_all_places() {
                         continue;
                     }
                     let _context = Context { layout, place: place.name };
-                    // Stores in real directories use the real executor, so that background jobs run
-                    // with the timing of a file system.
+                    // Stores in real directories run their jobs on threads, so that background jobs
+                    // have the timing of a real file system.
                     let answers = run(&place, &with_layout(layout), place.path().is_none());
                     assert!(answers.contents == reference.contents, "other answers: contents");
                     assert!(answers.gets == reference.gets, "other answers: gets");

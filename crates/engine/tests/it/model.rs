@@ -1,5 +1,5 @@
-//! For any operations, options, executor and place, a store returns the same results as a sorted
-//! map.
+//! The model test: for any operations, options, executor and place, a store must return the same
+//! results as a sorted map.
 //!
 //! Cases are generated from the seed `TERRACE_MODEL_SEED` (default 1). `TERRACE_MODEL_CASES` is
 //! the number of cases. A failure prints the seed and the smallest case that fails.
@@ -72,7 +72,7 @@ impl Walk {
     }
 }
 
-/// Bytes that tail GC re-appended, summed over all cases.
+/// The number of bytes that tail GC re-appended, summed over all cases.
 static PUT_AGAIN_BYTES: AtomicU64 = AtomicU64::new(0);
 static MOVED_BYTES: AtomicU64 = AtomicU64::new(0);
 
@@ -101,14 +101,15 @@ impl Harness {
 
     fn options(&self) -> Options {
         let mut options = Options::preset(self.config.preset).expect("a preset of that name");
-        // Manual steps do not advance a clock, and threads would wait in every case.
+        // The interval must be 0: manual steps do not advance a clock, and with threads every case
+        // would wait.
         options.durability_interval_ms = 0;
         if self.place.refuses(&options).is_some() {
             options.durability = DurabilityMode::Auto;
         }
         options.set("tables", self.config.tables).expect("a form of tables");
         if self.config.tables == "directory" && self.place.path().is_some() {
-            // Each build would sync the whole file system.
+            // In any other durability mode each table build would sync the whole file system.
             options.durability = DurabilityMode::None;
         }
         for (name, value) in &self.config.option_sets[self.openings % 2] {
@@ -227,8 +228,8 @@ impl Harness {
         if orderly { fine(db.close()) } else { Ok(()) }
     }
 
-    /// Opens two readers at the same time after a kill. Both see all writes, a writer is refused,
-    /// and no file changes.
+    /// Opens two readers at the same time after a kill. Both must see all writes, a writer must be
+    /// refused, and no file may change.
     fn read_only(&mut self) -> TestCaseResult {
         let Some(path) = self.place.path() else { return Ok(()) };
         let refused = Db::open_read_only(&path, self.options());
@@ -315,7 +316,8 @@ impl Harness {
                 self.check_everything()?;
             }
             Op::ReadOnly => self.read_only()?,
-            // There is no such snapshot or cursor.
+            // The snapshot or cursor of this operation does not exist, so the operation does
+            // nothing.
             Op::ReadSnapshot(..) | Op::DropSnapshot(_) | Op::MoveCursor(..) | Op::DropCursor(_) => {}
         }
         Ok(())
@@ -351,8 +353,8 @@ fn equals_a_sorted_map() {
     assert!(cases < 1000 || collected.iter().all(|bytes| *bytes > 100_000), "nothing was collected: {collected:?}");
 }
 
-/// Only in bytewise order do the keys with a prefix begin at the prefix. In another order the
-/// prefix itself may be the last of these keys, or between them.
+/// In bytewise order, the first key with a prefix is the prefix itself or the key after it. In
+/// another order the prefix itself may be the last of these keys, or between them.
 #[test]
 fn a_prefix_finds_its_keys_in_a_custom_order() {
     let db = Db::open_in_memory(Options::default().comparator(Arc::new(Backwards))).unwrap();

@@ -1,6 +1,6 @@
-//! Several opens of one store, in a directory or on a raw device. A store has one writer or many
-//! readers. The tests check the error of a refused open, and that reading changes no file. Reading
-//! also works on a read-only file system; that test needs root for a mount.
+//! Tests of several opens of one store, in a directory or on a raw device. A store has one writer
+//! or many readers. The tests check the error of a refused open, and that a reader changes no
+//! file. A reader must also work on a read-only file system; that test needs root for a mount.
 use crate::common::kit;
 use kit::{TIGHT, contents};
 use std::{
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use terrace::{Db, Error, Options, ReadOptions, WriteBatch, WriteOptions};
 use terrace_peers::require;
 
-/// A store that was filled and dropped without a close, so that readers find a WAL to replay.
+/// A store that was filled and then dropped without a close, so that readers find a WAL to replay.
 struct Filled {
     folder: TempDir,
     path: PathBuf,
@@ -32,7 +32,7 @@ impl Filled {
         filled
     }
 
-    /// Makes a store in a directory, and a store in a file that is used as a raw device.
+    /// Makes two such stores: one in a directory, and one in a file that is used as a raw device.
     fn both() -> [Filled; 2] {
         let in_directory = Filled::with(kit::options(TIGHT), |_| ());
         [in_directory, Filled::with(kit::plain(TIGHT), |path| kit::device_file(path, 32 << 20))]
@@ -71,7 +71,7 @@ fn one_writer_or_many_readers() {
 }
 
 /// A child process shares the descriptors of its parent until it executes its program. The lock of
-/// a store must not depend on these descriptors. Fixed bug: an open was refused at random, because
+/// a store must not depend on these descriptors. Fixed bug: an open was refused at random while
 /// another part of the process started child processes.
 #[test]
 fn a_close_releases_the_lock_while_children_start() {
@@ -98,7 +98,7 @@ fn reopened_beside_children(store: &Filled) {
     });
 }
 
-/// Ends the other threads of the scope, even if a test fails.
+/// A drop guard that ends the other threads of the scope, even if the test fails.
 struct StopOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
@@ -107,8 +107,8 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// Calls every operation that a reader may call, and operations that it may not call. No byte at
-/// `path` may change.
+/// Calls every operation that a reader may call, and operations that a reader may not call. No
+/// byte at `path` may change.
 fn read_everything(path: &Path, options: &Options) {
     let before = kit::files_below(path);
     let db = Db::open_read_only(path, options.clone()).unwrap();
@@ -138,7 +138,8 @@ fn a_reader_changes_nothing() {
     read_everything(&in_directory.path, &in_directory.options);
 }
 
-/// A directory that is mounted read-only at another path. Dropping it unmounts.
+/// A directory that is mounted read-only at another path. When the value is dropped, it is
+/// unmounted.
 struct Mounted(TempDir);
 
 impl Mounted {
@@ -158,7 +159,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // Does nothing if the mount failed.
+        // If the mount failed, this does nothing.
         let _ = Command::new("umount").arg(self.0.path()).output();
     }
 }
@@ -176,7 +177,7 @@ fn a_reader_opens_on_a_read_only_file_system() {
     }
 }
 
-/// Opening and closing other stores redistributes the file descriptors of the process. That must
+/// Opens and closes of other stores redistribute the file descriptors of the process. This must
 /// not keep a closed store locked.
 #[test]
 fn a_closed_store_can_be_opened_again_while_other_stores_come_and_go() {

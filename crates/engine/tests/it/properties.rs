@@ -1,4 +1,4 @@
-//! The property strings of LevelDB. For the same directory, Terrace and the real LevelDB return
+//! Tests of LevelDB's property strings. For the same directory, Terrace and LevelDB must return
 //! the same text.
 use crate::common::{kit, leveldb};
 use kit::Place;

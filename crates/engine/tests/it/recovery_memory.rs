@@ -1,10 +1,10 @@
-//! Recovery keeps one memtable at a time in memory. Its peak memory does not depend on the size of
-//! the WALs.
+//! Tests of the memory that recovery needs. Recovery keeps one memtable at a time in memory, so
+//! its peak memory must not depend on the size of the WALs.
 //!
 //! Each test writes WALs far larger than `write_buffer_size` through the storage interface,
-//! without a memtable. It then measures the peak resident set of the tested call in its own
-//! process. `TERRACE_TEST_WAL_BYTES` sets the total size of the WALs (default 96 MiB). The bound
-//! was chosen for 4 GiB.
+//! without a memtable. It then measures the peak resident set of the tested call in a process of
+//! its own. `TERRACE_TEST_WAL_BYTES` sets the total size of the WALs (default 96 MiB). The bounds
+//! were chosen for 4 GiB of WALs.
 use crate::common::{alone::in_own_process, kit};
 use std::{
     collections::BTreeSet,
@@ -22,18 +22,18 @@ use terrace_storage::{
 };
 
 const MIB: u64 = 1 << 20;
-/// Size of a memtable in bytes.
+/// The size of a memtable.
 const WRITE_BUFFER: &str = "1MiB";
-/// Approximate size of each WAL in bytes.
+/// The approximate size of each WAL in bytes.
 const WAL_BYTES: u64 = 24 * MIB;
-/// Allowed growth of the resident set in bytes. It is for memtables, tables being written, the
+/// The allowed growth of the resident set in bytes. It is for memtables, tables being written, the
 /// table cache and read buffers.
 const GROWTH_MAX: u64 = 32 * MIB;
-/// Allowed growth during a repair, which keeps 48 MiB of WAL entries before it spills them into a
-/// run. Each run adds a cursor. Therefore a repair may also grow by an eightieth of the size of
-/// the WALs: 51 MiB for 4 GiB.
+/// The allowed growth in bytes during a repair. A repair keeps 48 MiB of WAL entries in memory
+/// before it writes them to a temporary run. Each run adds a cursor. Therefore a repair may also
+/// grow by an eightieth of the size of the WALs: 51 MiB for 4 GiB.
 const REPAIR_GROWTH_MAX: u64 = 80 * MIB;
-/// Number of distinct keys. Keys repeat, so that the WALs have several versions of each key.
+/// The number of distinct keys. Keys repeat, so the WALs have several versions of each key.
 const KEYS: u64 = 50_000;
 const VALUE_BYTES: usize = 1000;
 
@@ -58,7 +58,7 @@ fn value(seq: u64) -> Vec<u8> {
 }
 
 /// Makes a store at `path` whose WALs have `total_bytes()` bytes. Returns the last sequence number
-/// in them.
+/// in the WALs.
 fn store_with_wals(path: &Path, options: &Options) -> u64 {
     Db::open(path, options.clone()).unwrap().close().unwrap();
     let storage =
@@ -86,7 +86,7 @@ fn peak() -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
 }
 
-/// Sets the peak to the current resident set.
+/// Sets the recorded peak to the current resident set.
 fn reset_peak() {
     fs::write("/proc/self/clear_refs", "5").unwrap();
 }
@@ -245,7 +245,8 @@ fn a_refused_open_leaves_no_file(changes: &[(&str, &str)]) {
     assert_eq!(db.get(key(2000)).unwrap(), Some(value(2000)), "{changes:?}");
 }
 
-/// An SSTable that no manifest names yet may be the only intact copy of durable writes.
+/// An SSTable that no manifest names yet may be the only intact copy of durable writes. An open
+/// that is refused because the disk is full must not delete it.
 #[test]
 fn an_open_refused_on_a_full_disk_deletes_no_table() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Fixed bugs in running stores. Each comment describes the wrong behaviour. Bugs in the open of a
-//! store are in `regressions_open.rs`.
+//! Fixed bugs in running stores. Each comment describes the former wrong behaviour. Fixed bugs in
+//! the open of a store are in `regressions_open.rs`.
 use crate::common::{history, kit};
 use history::{Model, Tracker, contents, storage, tight_options};
 use kit::anywhere;
@@ -62,9 +62,9 @@ fn open_deleted_wals(directory: &Path) -> usize {
     targets.filter(|file| file.starts_with(&directory) && file.to_string_lossy().ends_with(".log (deleted)")).count()
 }
 
-/// Without a synced write, the WALs of flushed memtables were never closed. Each took a
-/// descriptor, until none was left, and the kernel wrote the removed WALs to the device. Now a
-/// commit of pending edits closes every WAL that replay does not need any more.
+/// Fixed bug: without a synced write, the WALs of flushed memtables were never closed. Each WAL
+/// took a descriptor, until no descriptor was left. The kernel also wrote the removed WALs to the
+/// device. Now a commit of pending edits closes every WAL that replay does not need any more.
 #[cfg(target_os = "linux")]
 #[test]
 fn wals_of_flushed_memtables_are_closed_under_unsynced_load() {
@@ -81,9 +81,9 @@ fn wals_of_flushed_memtables_are_closed_under_unsynced_load() {
     assert!(db.statistics().flushes.count > 50, "too few WALs for a verdict");
 }
 
-/// The idle timer had a reference to the store, so its thread could be the one that closes the
-/// store. It then waited for itself and panicked. The drop that should have closed the store
-/// returned while the lock was still held.
+/// Fixed bug: the idle timer had a reference to the store. So the timer's thread could be the one
+/// that closed the store; it then waited for its own end and panicked. The drop by the user
+/// returned although the store was still locked.
 #[test]
 fn dropping_the_last_handle_during_an_idle_tick_closes_the_store() {
     static PANICS: AtomicUsize = AtomicUsize::new(0);
@@ -101,7 +101,7 @@ fn dropping_the_last_handle_during_an_idle_tick_closes_the_store() {
         for number in 0..50u32 {
             db.put(number.to_le_bytes(), vec![7; 1000]).unwrap();
         }
-        // The first ticks of the idle timer that sync happen at about this time.
+        // At about this time the idle timer has its first ticks that sync.
         thread::sleep(Duration::from_micros(2000 + 25 * round));
         drop(db);
         let again = Db::open(directory.path(), options.clone());
@@ -110,9 +110,9 @@ fn dropping_the_last_handle_during_an_idle_tick_closes_the_store() {
     assert_eq!(PANICS.load(SeqCst), 0, "threads of a store panicked");
 }
 
-/// Obsolete files were computed from the versions before and after a whole commit. A table that
-/// was added and deleted within one commit was in neither version, and its file stayed until the
-/// next open.
+/// Fixed bug: the list of obsolete files was computed from the versions before and after a whole
+/// commit of edits. A table that was added and deleted within one commit was in neither version,
+/// and its file stayed until the next open.
 #[test]
 fn tables_added_and_deleted_within_one_commit_are_removed() {
     for (tracker, seed) in Tracker::without_failures().flat_map(|tracker| (0..8).map(move |seed| (tracker, seed))) {
@@ -134,8 +134,8 @@ fn tables_added_and_deleted_within_one_commit_are_removed() {
     }
 }
 
-/// Tables that were added and deleted within one commit are removed: with threads, syncs and a
-/// real directory.
+/// Tables that were added and deleted within one commit of edits must be removed, also with
+/// threads, syncs and a real directory. (See the test above for the fixed bug.)
 #[test]
 fn an_idle_directory_holds_the_live_tables_and_no_others() {
     let directory = tempfile::tempdir().unwrap();
@@ -153,7 +153,7 @@ fn an_idle_directory_holds_the_live_tables_and_no_others() {
     assert!(!there.is_empty());
 }
 
-/// A comparator with its own name.
+/// A comparator with a name of its own and a chosen order.
 struct Sorted {
     name: &'static str,
     compare: fn(&[u8], &[u8]) -> Ordering,
@@ -169,8 +169,9 @@ impl Comparator for Sorted {
     }
 }
 
-/// A prefix scan assumed that its keys begin at the prefix and are contiguous in every key order.
-/// With a custom comparator it missed keys before the prefix, and a reverse scan found none.
+/// Fixed bug: a prefix scan assumed that keys with the prefix begin at the prefix and are
+/// contiguous in every key order. With a custom comparator the scan missed keys before the prefix,
+/// and a reverse scan found no key.
 #[test]
 fn prefix_finds_all_in_either_direction_with_any_comparator() {
     const KEYS: [&str; 9] = ["", "a", "aa", "ab", "ab1", "ab2", "ab3", "ac", "b"];
@@ -208,7 +209,8 @@ fn prefix_finds_all_in_either_direction_with_any_comparator() {
     }
 }
 
-/// A bytewise comparator that panics once, after this number of comparisons. 0 means never.
+/// A bytewise comparator that panics once, after the given number of comparisons. 0 means that it
+/// never panics.
 struct PanickingComparator(AtomicUsize);
 
 impl Comparator for PanickingComparator {
@@ -223,12 +225,12 @@ impl Comparator for PanickingComparator {
     }
 }
 
-/// A write panicked between its insert into the WAL and into the memtable. Its sequence number was
-/// then used in the WAL but free in memory. The next write took the same number and was
-/// acknowledged, and recovery stopped before it. Such a panic now stops all writing.
+/// Fixed bug: a write panicked between its append to the WAL and its insert into the memtable. Its
+/// sequence number was used in the WAL but free in memory. The next write took the same number and
+/// was acknowledged, and recovery stopped before it. Now such a panic stops all writing.
 ///
-/// A write without WAL that panicked left sequence numbers that were never published, and the next
-/// writer waited for them forever.
+/// Fixed bug: a write without WAL that panicked left sequence numbers that were never published,
+/// and the next writer waited for them for ever.
 #[test]
 fn a_panicking_comparator_stops_writes_and_loses_nothing_acknowledged() {
     for (fuse, logged) in (1..=6).map(|fuse| (fuse, true)).chain((1..=3).map(|fuse| (fuse, false))) {
@@ -267,9 +269,9 @@ fn a_panicking_comparator_stops_writes_and_loses_nothing_acknowledged() {
     }
 }
 
-/// An ingest whose comparator panicked after the install left the writers' sequence number below
-/// that of the ingested entries. The next write was acknowledged, but it was then treated as
-/// already contained in tables.
+/// Fixed bug: an ingest whose comparator panicked after the install left the writers' sequence
+/// number below that of the ingested entries. The next write was acknowledged, but recovery
+/// dropped it, because its sequence number seemed to be in tables already.
 #[test]
 fn a_comparator_that_panics_in_an_ingest_loses_nothing_acknowledged() {
     let folder = tempfile::tempdir().unwrap();
@@ -291,7 +293,7 @@ fn a_comparator_that_panics_in_an_ingest_loses_nothing_acknowledged() {
         let outcome = catch_unwind(AssertUnwindSafe(|| db.ingest(&[&path])));
         bomb.0.store(0, SeqCst);
         if outcome.is_ok() {
-            break; // this attempt made fewer comparisons
+            break; // the attempt made fewer comparisons
         }
         went_off += 1;
         match db.put_with("h", "acknowledged", WriteOptions::synced()) {
@@ -310,8 +312,9 @@ fn a_comparator_that_panics_in_an_ingest_loses_nothing_acknowledged() {
     assert!(went_off > 20 && refused > 0, "{went_off} panics, {refused} of them stopped the store");
 }
 
-/// A writer that waited for room ran the first job of the queue, even a job that syncs. Such a job
-/// needs the writer state, which the waiting writer held.
+/// Fixed bug: a writer that waited for space in the memtable ran the first job of the queue, even
+/// a job that syncs. Such a job needs the writer state, which the waiting writer held, so both
+/// waited for ever.
 #[test]
 fn a_stalled_writer_runs_no_job_that_needs_the_writer_state() {
     let (reported, names_operation_and_file) = mpsc::channel();
@@ -333,8 +336,8 @@ fn a_stalled_writer_runs_no_job_that_needs_the_writer_state() {
     writer.join().expect("no panic");
 }
 
-/// A handle that was used after `close` could still seal the memtable. This created a WAL in a
-/// directory whose lock had been released.
+/// Fixed bug: a handle that was used after `close` could still seal the memtable. This created a
+/// WAL in a directory whose lock had been released.
 #[test]
 fn flush_after_close_is_refused_and_creates_no_file() {
     let fs = anywhere();
@@ -349,7 +352,8 @@ fn flush_after_close_is_refused_and_creates_no_file() {
     assert_eq!(fs.list().unwrap(), before);
 }
 
-/// A tracker that makes nothing durable before it is forced, so that commits are retried.
+/// A durability tracker that makes nothing durable until it is forced, so that commits are
+/// retried.
 struct ForcedOnlyTracker(LateTracker);
 
 impl DurabilityTracker for ForcedOnlyTracker {
@@ -370,8 +374,8 @@ impl DurabilityTracker for ForcedOnlyTracker {
     }
 }
 
-/// The idle timer ran only when its thread had no other job. If the tables of a store took long to
-/// become durable, the store did not sync its WAL either, even if it was idle.
+/// Fixed bug: the idle timer ran only when its thread had no other job. If the tables of an idle
+/// store took long to become durable, the store did not sync its WAL in the meantime.
 #[test]
 fn the_idle_tick_is_not_starved_by_background_work() {
     let mut options = small();

@@ -1,5 +1,5 @@
-//! Fixed bugs in the open of a store. Each comment describes the wrong behaviour. Bugs in running
-//! stores are in `regressions.rs`.
+//! Fixed bugs in the open of a store. Each comment describes the former wrong behaviour. Fixed
+//! bugs in running stores are in `regressions.rs`.
 use crate::common::{files, history};
 use files::{
     Files, Writer, bytes_of, directory, files, framed, leveldb_edit, leveldb_store, manifest_of, newest_log, put,
@@ -41,7 +41,7 @@ fn model(pairs: &[(&str, &str)]) -> Model {
     pairs.iter().map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec())).collect()
 }
 
-/// Opens `files`. The store must contain `wanted`, both now and after another kill. Returns the
+/// Opens `files`. The store must contain `wanted`, both now and after a kill. Returns the
 /// directory.
 #[track_caller]
 fn holds(files: &Files, wanted: &Model) -> Arc<dyn FileSystem> {
@@ -53,7 +53,8 @@ fn holds(files: &Files, wanted: &Model) -> Arc<dyn FileSystem> {
     fs
 }
 
-/// Asserts that an open of `files` is refused, and that the files stay as they are.
+/// Asserts that an open of `files` is refused, and that the open changes no file. Returns the
+/// error.
 #[track_caller]
 fn refused(files: &Files, options: &Options) -> Error {
     let fs = directory(files);
@@ -62,8 +63,9 @@ fn refused(files: &Files, options: &Options) -> Error {
     error
 }
 
-/// A bad record ended any manifest as a torn tail would, and the tables of later edits were
-/// removed as orphans. But LevelDB syncs each edit, so a bad record in its manifests is damage.
+/// Fixed bug: the open treated a bad record in any manifest as a torn tail. It ignored all later
+/// edits and removed their tables as orphans. LevelDB syncs each edit, so a bad record in
+/// LevelDB's manifest is damage, and the open must be refused.
 #[test]
 fn a_leveldb_manifest_with_a_bad_record_is_refused_and_nothing_is_removed() {
     let mut files = files_after(|db| {
@@ -88,10 +90,10 @@ fn a_leveldb_manifest_with_a_bad_record_is_refused_and_nothing_is_removed() {
     }
 }
 
-/// LevelDB with `reuse_logs` appends to Terrace's manifest and WAL. The `last_sequence` that
-/// LevelDB writes is the newest sequence number assigned, not the newest one in tables. It was
-/// read with Terrace's meaning, so the entries of the WAL were treated as flushed and were
-/// dropped.
+/// LevelDB with the option `reuse_logs` appends to Terrace's manifest and WAL. LevelDB's
+/// `last_sequence` in a manifest is the newest sequence number that was assigned. Terrace's is the
+/// newest sequence number in tables. Fixed bug: Terrace read LevelDB's number with its own
+/// meaning. It treated the entries of the WAL as flushed and dropped them.
 #[test]
 fn records_appended_by_leveldb_are_kept() {
     let mut files = files_after(|db| db.put("a", "1").unwrap());
@@ -112,9 +114,10 @@ fn records_appended_by_leveldb_are_kept() {
     holds(&files, &model(&[("a", "1"), ("b", "2")]));
 }
 
-/// LevelDB appends records to Terrace's WAL after an ingest, which takes a sequence number far
-/// ahead. A reader without Terrace's manifest can follow sequence numbers only by the WALs, so the
-/// gap must not be within one WAL. Fixed bug: all later writes were set aside.
+/// LevelDB appends records to Terrace's WAL after an ingest, and an ingest takes a sequence number
+/// far ahead. A reader that does not use Terrace's manifest knows sequence numbers only from the
+/// WALs, so no gap in the numbers may be within one WAL. Fixed bug: the open dropped all writes
+/// after the gap.
 #[test]
 fn records_appended_by_leveldb_after_an_ingest_are_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -148,8 +151,8 @@ fn records_appended_by_leveldb_after_an_ingest_are_kept() {
     holds(&files, &model(&[("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")]));
 }
 
-/// The last possible sequence number was assigned and acknowledged. After that, every open was
-/// refused.
+/// Fixed bug: the store assigned and acknowledged the last possible sequence number. After that,
+/// every open was refused.
 #[test]
 fn a_store_without_sequences_refuses_writes_and_still_opens() {
     let edit = Edit { last_sequence: Some(SeqNo(SeqNo::MAX.0 - 2)), ..leveldb_edit() };
@@ -162,9 +165,9 @@ fn a_store_without_sequences_refuses_writes_and_still_opens() {
     holds(&files(&*fs), &model(&[("a", "1")]));
 }
 
-/// The mode `none` syncs nothing. When the store was next opened in mode `sync`, the tables were
-/// treated as durable, and later promises depended on tables that a power cut then removed. Now
-/// the open syncs these tables first.
+/// The mode `none` syncs nothing. Fixed bug: when the store was next opened in mode `sync`, its
+/// tables were treated as durable. Later promises depended on these tables, and a power cut
+/// removed them. Now the open syncs these tables first.
 #[test]
 fn a_session_in_mode_sync_first_syncs_tables_of_mode_none() {
     for rules in [Rules::Ext4, Rules::Posix] {
@@ -199,9 +202,9 @@ fn names(path: &Path) -> BTreeSet<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// The file `UNSYNCED` records that the store was used in mode `none`, so that tables may be
-/// unsynced. A later open in a mode with a durability promise reads it. The file stays as long as
-/// it is needed and has no other effect.
+/// The file `UNSYNCED` records that the store was used in mode `none`, so its tables may be
+/// unsynced. A later open in a mode that promises durability reads the file and syncs the tables.
+/// The file is removed only after that, and it has no other effect.
 #[test]
 fn the_file_unsynced_exists_from_mode_none_to_mode_sync() {
     let folder = tempfile::tempdir().unwrap();
@@ -241,9 +244,10 @@ fn the_file_unsynced_exists_from_mode_none_to_mode_sync() {
     assert!(!path.exists(), "destroy leaves {:?}", names(&path));
 }
 
-/// A torn tail of a WAL was lost without a report when the WAL was replaced. Such a tail may in
-/// fact be a damaged length, with many records after it. Therefore the WAL is set aside unchanged.
-/// (For synced writes it is damage: see `wal_corruption.rs`.)
+/// Fixed bug: when a WAL was replaced, its torn tail was lost without a report. A torn tail may in
+/// fact be a damaged length field with many records after it. Therefore the open now keeps an
+/// unchanged copy of the WAL. (If the writes were synced, this is damage: see
+/// `wal_corruption.rs`.)
 #[test]
 fn a_torn_wal_tail_is_set_aside() {
     let files = files_after(|db| (0..20u8).for_each(|key| db.put([key], "value").unwrap()));
@@ -251,7 +255,7 @@ fn a_torn_wal_tail_is_set_aside() {
     let whole = &files[&name];
     let all = records(whole);
     let mut length_damaged = whole.clone();
-    // Changes the high byte of the third put's length.
+    // Changes the high byte of the length of the third put.
     length_damaged[framed(Writer::Ours, &all[..3]).len() + 5] ^= 0x40;
     let mut cut_short = whole.clone();
     cut_short.pop();
@@ -265,8 +269,8 @@ fn a_torn_wal_tail_is_set_aside() {
     }
 }
 
-/// A manifest with correct checksums had numbers near the end of their range. They overflowed,
-/// which caused a panic, or a store that could not be opened again.
+/// Fixed bug: numbers near the end of their range, in a manifest with correct checksums,
+/// overflowed. The result was a panic, or a store that could not be opened again.
 #[test]
 fn impossible_numbers_in_a_manifest_are_refused() {
     holds(&leveldb_store(&leveldb_edit(), &[put(1, "a", "1")]), &model(&[("a", "1")]));
@@ -282,8 +286,8 @@ fn impossible_numbers_in_a_manifest_are_refused() {
     }
 }
 
-/// The name of a file has an impossible file number. The open is refused, because the next file
-/// number must be larger than every file number.
+/// A file has a file number near the end of the range in its name. The open is refused, because
+/// the next file number must be larger than every file number.
 #[test]
 fn impossible_file_numbers_are_refused_by_name() {
     let store = leveldb_store(&leveldb_edit(), &[put(1, "a", "1")]);
@@ -301,9 +305,10 @@ fn impossible_file_numbers_are_refused_by_name() {
     }
 }
 
-/// A record with a correct checksum that is not a batch prevented the open. Now it is treated as
-/// any other bad record. In a WAL of Terrace the history ends before it. In a WAL of LevelDB the
-/// history continues after it. Both WALs are set aside.
+/// Fixed bug: a record with a correct checksum that is not a batch prevented the open. Now the
+/// open treats it as any other bad record. In a WAL of Terrace the history ends before the record.
+/// In a WAL of LevelDB the history continues after it. In both cases a copy of the WAL is kept in
+/// `lost/`.
 #[test]
 fn an_undecodable_batch_counts_as_a_bad_record() {
     let mut ours = files_after(|db| db.put("a", "1").unwrap());
@@ -321,8 +326,9 @@ fn an_undecodable_batch_counts_as_a_bad_record() {
     }
 }
 
-/// A WAL had the same key and sequence number twice, and the memtable accepted both entries. The
-/// keys of a table must ascend, so the table could not be written, and the open failed.
+/// Fixed bug: a WAL had the same key and sequence number twice, and the memtable accepted both
+/// entries. The keys of a table must ascend, so the flush could not write the table, and the open
+/// failed.
 #[test]
 fn a_duplicate_sequence_in_a_leveldb_wal_opens() {
     let log = [put(1, "a", "1"), put(2, "twice", "first"), put(2, "twice", "second"), put(3, "z", "3")];

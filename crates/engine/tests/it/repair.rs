@@ -1,5 +1,5 @@
-//! Repair of damaged stores. Every entry whose bytes are intact is salvaged, the newest version of
-//! each key is used, and the damaged store does not change.
+//! Tests of the repair of damaged stores. A repair must salvage every entry whose bytes are
+//! intact, use the newest version of each key, and leave the damaged store unchanged.
 //!
 //! The oracle reads the undamaged files with its own code. It therefore knows which bytes contain
 //! each version of each key.
@@ -24,9 +24,9 @@ use versions::{Version, block, versions};
 
 const SEED: u64 = 0x5a1;
 const BATCHES: usize = 160;
-/// Number of batches whose entries are in SSTables.
+/// The number of the first batches, whose entries are in SSTables.
 const FLUSHED: usize = 110;
-/// Number of offsets that are tried in each file.
+/// The number of offsets that are tried in each file.
 const SAMPLES: usize = 40;
 
 fn layout() -> Options {
@@ -36,15 +36,15 @@ fn layout() -> Options {
     )
 }
 
-/// Returns the options with this table form.
+/// Returns the options of these tests with the table form `tables`.
 fn layout_of(tables: TableForm) -> Options {
     let mut options = layout();
     options.tables = Some(tables);
     options
 }
 
-/// Makes a store with tables in several levels and two WALs. Returns its contents. With
-/// `leftovers` it also keeps every file that has become obsolete.
+/// Makes a store with tables in several levels and two WALs. Returns its files and its contents.
+/// If `leftovers` is set, the files include all files that have become obsolete.
 fn store(leftovers: bool, tables: TableForm) -> (Files, Model) {
     let fs: Arc<dyn FileSystem> = kit::anywhere();
     let db = kit::open(&fs, &layout_of(tables), true).unwrap();
@@ -84,8 +84,8 @@ fn store(leftovers: bool, tables: TableForm) -> (Files, Model) {
     (files, model)
 }
 
-/// Repairs `files`. Returns the contents of the new store, and the report. The old store must not
-/// change.
+/// Repairs `files` into a new store. Returns the contents of the new store, and the report. The
+/// old store must not change.
 fn repair(files: &Files, options: &Options) -> (Model, RepairReport) {
     let (from, to) = (directory(files), kit::anywhere());
     let report = {
@@ -104,8 +104,8 @@ fn repair(files: &Files, options: &Options) -> (Model, RepairReport) {
     (pairs, report)
 }
 
-/// Repairs `damaged`, in which `bytes` of `file` were changed. Judges the result by `versions`,
-/// which are the versions in all files.
+/// Repairs `damaged`, in which the bytes `bytes` of `file` were changed. Judges the result by
+/// `versions`, the versions of each key in all undamaged files.
 fn judge(what: &str, damaged: &Files, versions: &BTreeMap<Vec<u8>, Vec<Version>>, file: &str, bytes: Range<usize>) {
     let (pairs, report) = repair(damaged, &layout());
     let whole = |v: &&Version| v.file != file || v.bytes.end <= bytes.start || bytes.end <= v.bytes.start;
@@ -120,8 +120,8 @@ fn judge(what: &str, damaged: &Files, versions: &BTreeMap<Vec<u8>, Vec<Version>>
         assert!(may_be(pairs.get(key)), "{what}: {} is {:?}", key.escape_ascii(), pairs.get(key).map(Vec::len));
     }
     assert!(pairs.keys().all(|key| versions.contains_key(key)), "{what}: a key that never was");
-    // If the newest WAL is cut between two records, the repair cannot distinguish that from its
-    // end.
+    // If the newest WAL is cut between two records, a repair cannot distinguish this from the true
+    // end of the WAL.
     let newer_log = |name: &String| name.ends_with(".log") && **name > *file;
     let unreported = file.ends_with(".log") && !damaged.keys().any(newer_log);
     assert!(!harmed || unreported || !report.lost.is_empty(), "{what}: an unreported loss");
@@ -168,7 +168,7 @@ fn any_file_may_be_missing() {
     assert!(matches!(refused, Error::Missing { .. }), "an empty directory: {refused}");
 }
 
-/// Applies each damage to every file at some offsets.
+/// Applies the damage at some offsets of every file.
 fn campaign(damage: impl Fn(&[u8], usize) -> (Vec<u8>, Range<usize>)) {
     for tables in [TableForm::Block, TableForm::Bundled] {
         let (files, _) = store(false, tables);
@@ -184,7 +184,8 @@ fn campaign(damage: impl Fn(&[u8], usize) -> (Vec<u8>, Range<usize>)) {
     }
 }
 
-/// The tables of such a bundle are read as one table, block by block.
+/// A bundle (one file with several SSTables) has lost its directory, and the store its manifest. A
+/// repair must read the bundle as one table, block by block.
 #[test]
 fn a_bundle_without_directory_and_manifest_is_read_as_one_table() {
     let (mut files, _) = store(false, TableForm::Bundled);
@@ -236,7 +237,7 @@ fn without_an_index_blocks_are_found_by_their_checksums() {
         let mut damaged = files.clone();
         damaged.get_mut(name).unwrap()[index] ^= 1;
         judge(&format!("{name}: index"), &damaged, &versions, name, index..index + 1);
-        // An additional damage of a data block. The later blocks must still be found.
+        // Damages a data block in addition. The repair must still find the later blocks.
         let first = block(contents, footer.index);
         let handle = Handle::decode(first.value()).unwrap();
         damaged.get_mut(name).unwrap()[3] ^= 1;
@@ -244,8 +245,8 @@ fn without_an_index_blocks_are_found_by_their_checksums() {
     }
 }
 
-/// Obsolete tables and WALs may still exist because they wait for removal or because a power cut
-/// restored them. A repair must not bring back deleted keys from them.
+/// Obsolete tables and WALs may still exist, because their removal is pending or because a power
+/// cut restored them. A repair must not bring back deleted keys from them.
 #[test]
 fn leftovers_do_not_count_with_an_intact_manifest() {
     let ((all, model), (live, _)) = (store(true, TableForm::Block), store(false, TableForm::Block));
@@ -260,8 +261,8 @@ fn leftovers_do_not_count_with_an_intact_manifest() {
     }
 }
 
-/// If a table is lost and the inputs from which it was made still exist, the repair uses the
-/// inputs.
+/// If a table is lost and the inputs of the compaction that made it still exist, a repair must use
+/// these inputs.
 #[test]
 fn leftovers_replace_losses_of_live_tables() {
     let ((all, model), (live, _)) = (store(true, TableForm::Block), store(false, TableForm::Block));
@@ -347,7 +348,7 @@ fn leveldb_stores_are_repaired_and_leveldb_opens_them() {
             }
         }
         if round < 2 {
-            store.compact(); // no background job is left, so the files are the same in every run
+            store.compact(); // ends all background jobs, so the files are the same in every run
         }
         store.close();
     }
@@ -367,7 +368,7 @@ fn leveldb_stores_are_repaired_and_leveldb_opens_them() {
             judge(&format!("{name} at {at}"), &damaged, &versions, name, at..at + 1);
         }
     }
-    // The manifest is kept: LevelDB may have left obsolete tables, and only the manifest shows that
+    // The manifest is kept. LevelDB may have left obsolete tables, and only the manifest shows that
     // their keys were deleted.
     std::fs::remove_file(from.join("CURRENT")).unwrap();
     let report = Db::repair(&from, &to, &layout.ours()).unwrap();

@@ -1,5 +1,5 @@
-//! The cost of a repair with much unreadable data. Its time is proportional to the number of
-//! bytes, and its memory does not depend on file sizes.
+//! Tests of the cost of a repair with much unreadable data. Its time must be proportional to the
+//! number of bytes, and its memory must not depend on the sizes of files.
 use crate::common::alone::in_own_process;
 use crate::common::counting;
 use nix::sys::{
@@ -16,11 +16,11 @@ use terrace_sim::Rng;
 
 const TABLE_MIB: usize = 256;
 const LOG_MIB: usize = 16;
-/// A repair searches windows of two blocks of maximum size, and one offset in fifty may be the end
-/// of a block.
+/// The limit of memory in MiB. A repair searches for blocks in windows of two blocks of maximum
+/// size, and in this data one offset in fifty may be the end of a block.
 const MEMORY_MIB_MAX: usize = 220;
-/// Limit of processor time; it is a hundred times the usual time. An algorithm that computed a
-/// checksum from every offset took a second for 100 KB.
+/// The limit of processor time in seconds. It is a hundred times the usual time. An algorithm that
+/// computed a checksum from every offset took a second for 100 KB.
 const SECONDS_MAX: i64 = 300;
 
 fn noise(path: &Path, mib: usize) {

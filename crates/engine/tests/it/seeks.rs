@@ -1,11 +1,11 @@
-//! Seek compaction: a table that causes many unnecessary reads is compacted, in presets with this
-//! option.
+//! Tests of seek compaction: a table that many reads search without finding their key must be
+//! compacted, in presets with this option.
 use crate::common::{history, kit};
 use history::tight;
 use terrace::{Db, Options, ReadOptions};
 
-/// Makes a store in which a lookup of a middle key reads one table without finding the key before
-/// it finds the key in a deeper level.
+/// Makes a store with two levels. A lookup of a middle key first reads one table without finding
+/// the key and then finds the key in a deeper level.
 fn two_layers(seek_compaction: bool, seek_compaction_bytes: u64) -> Db {
     let mut options: Options = tight(Options::leveldb_compatible());
     options.seek_compaction = seek_compaction;
@@ -79,8 +79,8 @@ fn long_scans_exhaust_the_seek_budget() {
     }
 }
 
-/// A pair that is skipped because it was deleted costs as much as a live pair, and it charges the
-/// seek budget by the same amount.
+/// A scan needs as much time to skip a deleted pair as to read a live pair, so both must charge
+/// the seek budget by the same amount.
 #[test]
 fn scans_over_tombstones_exhaust_the_seek_budget() {
     for (wanted, goes) in [(true, true), (false, false)] {
@@ -108,8 +108,8 @@ fn scans_over_tombstones_exhaust_the_seek_budget() {
     }
 }
 
-/// A cursor charges the seek budgets of tables that it must read. It does not charge tables that a
-/// filter excludes, or that it does not need after it has found the key.
+/// A cursor must charge the seek budgets of the tables that it must read. It must not charge
+/// tables that a filter excludes, or tables that it does not need after it has found the key.
 #[test]
 fn seeks_compact_level_0_when_it_pays() {
     #[derive(Clone, Copy, Debug)]
@@ -145,7 +145,8 @@ fn seeks_compact_level_0_when_it_pays() {
         }
         db.wait_idle().unwrap();
         let runs = || db.layout()[0].tables.len();
-        // Levels 0 and 1 have less than 2 MiB.
+        // Levels 0 and 1 together have less than 2 MiB, so this number of seeks pays for their
+        // compaction.
         let (before, needed) = (runs(), 1 + (2 << 20) / (64 << 10));
         assert!(before > 1, "{before} runs in level 0");
         let seek = || {
@@ -161,8 +162,9 @@ fn seeks_compact_level_0_when_it_pays() {
         seek();
         db.wait_idle().unwrap();
         assert_eq!(runs(), before, "one seek is not worth a merge");
-        // Each round writes three memtables, so three key ranges. A compaction takes the tables
-        // that overlap the oldest one. Seeks charge nothing useful until the compaction ends.
+        // Each round writes three memtables with one key range each. A compaction takes the tables
+        // that overlap the oldest one. Seeks before the end of this compaction do not lead to
+        // another one.
         for _ in 0..3 {
             (0..needed).for_each(|_| seek());
             db.wait_idle().unwrap();

@@ -1,6 +1,6 @@
-//! The reserve (disk space that is kept for a full disk), and recovery from a full disk. The
-//! reserve is allocated again after use, waits end as soon as their condition is true, and an
-//! error that free space does not cure is not reported as lack of space.
+//! Tests of the reserve (disk space that is kept for a full disk), and of recovery from a full
+//! disk. The reserve must be allocated again after use. A wait for space must end as soon as there
+//! is space. An error that free space does not cure must not be reported as lack of space.
 use crate::common::kit;
 use kit::{TIGHT, options};
 use std::{
@@ -29,12 +29,12 @@ fn reserving(more: &[(&str, &str)]) -> Options {
     options(&[TIGHT, &calm, &[("reserve_bytes", "256KiB")], more].concat())
 }
 
-/// Returns bytes that do not compress.
+/// Returns `bytes` random bytes, which do not compress.
 fn noise(bytes: usize) -> Vec<u8> {
     (0..bytes / 8).flat_map(|n| Rng::of(7, n as u64).next_u64().to_le_bytes()).collect()
 }
 
-/// Leaves so little space on the disk that the flush needs the reserve.
+/// Flushes a memtable on a disk with so little space that the flush needs the reserve.
 fn flush_from_the_reserve(db: &Db, disk: &SmallFs) {
     disk.leave(LARGE);
     db.put("k", noise(50_000)).unwrap();
@@ -48,7 +48,7 @@ fn a_used_reserve_is_reallocated() {
     let (disk, fs) = small();
     let db = kit::open(&fs, &reserving(&[]), false).unwrap();
     flush_from_the_reserve(&db, &disk);
-    db.wait_idle().unwrap(); // removes the WAL; the waiting writer may not notice it yet
+    db.wait_idle().unwrap(); // removes the WAL; the reserve may follow later
     let begun = Instant::now();
     while disk.reserved() != RESERVE {
         assert!(begun.elapsed() < Duration::from_secs(30), "there would be space for it");
@@ -63,12 +63,13 @@ fn a_stop_uses_the_reserve_and_a_resume_restores_it() {
     let (disk, fs) = small();
     let db = kit::open(&fs, &reserving(&[]), false).unwrap();
     db.put("k", noise(50_000)).unwrap();
-    // This is less than the table needs in addition to its WAL, so the flush uses the reserve too.
+    // The table needs more space than this in addition to its WAL, so the flush uses the reserve
+    // too.
     disk.leave(100);
     let still = (0..1000u32).find_map(|n| {
         let refused = db.put(n.to_le_bytes(), noise(9000)).err()?;
         assert!(refused.is_no_space(), "{refused}");
-        db.resume().err() // while a part of the reserve is left, `resume` continues with it
+        db.resume().err() // continues while part of the reserve is left
     });
     let still = still.expect("the disk is full, and the reserve used up");
     assert!(still.is_no_space() && disk.reserved() == 0, "{still}");
@@ -90,26 +91,26 @@ fn an_open_on_a_full_disk_uses_the_reserve() {
     assert_eq!(disk.reserved(), RESERVE, "obsolete files were removed");
 }
 
-/// A thread that needs space immediately commits pending edits itself. The queued commit job keeps
-/// its place in the queue.
+/// A thread that needs space immediately commits pending edits itself. The commit job that is
+/// already in the queue must stay there, and no second one may be queued.
 #[test]
 fn one_manifest_commit_is_queued_at_a_time() {
     let (disk, fs) = small();
     let db = kit::open(&fs, &reserving(&[("max_write_buffer_number", "8")]), true).unwrap();
-    // The fourth put finds the memtable full.
+    // The fourth put finds the memtable full and seals it.
     let fill = || (0..4).for_each(|n| db.put([n], noise(30_000)).unwrap());
     fill();
     assert_eq!(db.step(0), Some("flush"));
     fill();
-    disk.leave(1000); // the queue is: commit edits, flush
+    disk.leave(1000); // the queue is now: commit edits, flush
     assert_eq!(db.step(1), Some("flush"), "with the space freed by the commit");
     let rest: Vec<_> = std::iter::from_fn(|| db.step(0)).collect();
     assert_eq!(rest, ["commit edits"]);
 }
 
-/// Old versions that wait for compaction, and unsynced bytes, may take as much space as a large
-/// disk allows. On a small disk they take no more than it has, even if jobs run only while a
-/// writer waits for them.
+/// Obsolete entries that wait for compaction, and unsynced bytes, may take as much space as a
+/// large disk allows. On a small disk they must take no more than the disk has, even if jobs run
+/// only while a writer waits for them.
 #[test]
 fn overwrites_need_no_large_disk() {
     [false, true].into_iter().for_each(overwrite_repeatedly);
@@ -126,7 +127,7 @@ fn overwrite_repeatedly(manual: bool) {
         ("wal_write_mode", "write"),
         ("compression", "none"),
         ("reserve_bytes", "64KiB"),
-        // In manual mode no job runs while a writer sleeps.
+        // In manual mode no job runs while a writer sleeps, so a delayed write would not help.
         ("delayed_writes", if manual { "false" } else { "true" }),
     ] {
         options.set(name, value).unwrap();
@@ -145,8 +146,8 @@ fn overwrite_repeatedly(manual: bool) {
     db.close().unwrap();
 }
 
-/// If no commit of pending edits has run yet, the compaction that would exceed the limit commits
-/// them first.
+/// No commit of pending edits has run yet, and a compaction would exceed the limit of unsynced
+/// bytes. The compaction must commit the pending edits first.
 #[test]
 fn compactions_on_a_small_disk_do_not_outrun_manifest_commits() {
     const DISK: u64 = 4 << 20;
@@ -162,14 +163,15 @@ fn compactions_on_a_small_disk_do_not_outrun_manifest_commits() {
     let merged = (0..20u8).find_map(|n| {
         (0..4).for_each(|part| db.put([part, n], noise(20_000)).unwrap()); // more than a memtable
         let unsynced = db.statistics().retained_wal_bytes;
-        // If several jobs are queued, the first one is a commit of edits.
+        // If several jobs are queued, the first one is a commit of edits, and the test runs the
+        // second.
         (db.step(1).or_else(|| db.step(0)) == Some("compact")).then(|| [unsynced, db.statistics().retained_wal_bytes])
     });
     let [before, after] = merged.expect("level 0 is due");
     assert!(before > DISK / 8 && after == 0, "unsynced {before} before, {after} after");
 }
 
-/// Makes a store in which a reader pins 50 kB of obsolete data.
+/// Makes a store in which a reader pins an obsolete table of 50 kB.
 fn store_with_reader(reserve: &str) -> (SmallFs, Db, terrace::Scan) {
     let (disk, fs) = small();
     let db = kit::open(&fs, &reserving(&[("durability", "background"), ("reserve_bytes", reserve)]), false).unwrap();
@@ -183,8 +185,8 @@ fn store_with_reader(reserve: &str) -> (SmallFs, Db, terrace::Scan) {
     (disk, db, reader)
 }
 
-/// A reader pins obsolete tables. If a writer finds the disk full, it waits a short time for the
-/// end of the reader before the store stops.
+/// A reader pins an obsolete table. A flush that finds the disk full must wait a short time for
+/// the end of the reader before the store stops.
 #[test]
 fn a_flush_waits_for_space_pinned_by_a_reader() {
     let (disk, db, reader) = store_with_reader("0");
@@ -203,7 +205,7 @@ fn a_flush_waits_for_space_pinned_by_a_reader() {
 #[test]
 fn a_write_waits_for_space_pinned_by_a_reader() {
     let (disk, db, reader) = store_with_reader("256KiB");
-    disk.leave(15_000); // for WALs without that batch, and for the manifest
+    disk.leave(15_000); // for WALs without the batch, and for the manifest
     std::thread::scope(|scope| {
         scope.spawn(|| {
             std::thread::sleep(Duration::from_millis(20));
@@ -215,8 +217,8 @@ fn a_write_waits_for_space_pinned_by_a_reader() {
     assert_eq!(db.get("l").unwrap(), Some(noise(20_000)));
 }
 
-/// A write does not use the reserve: it frees no space afterwards, and the next open on the full
-/// disk would lack the reserve.
+/// A write must not use the reserve. A write frees no space afterwards, and the next open on the
+/// full disk would lack the reserve.
 #[test]
 fn a_write_leaves_the_reserve_to_jobs_that_free_space() {
     let (disk, db, _reader) = store_with_reader("256KiB");
@@ -226,8 +228,8 @@ fn a_write_leaves_the_reserve_to_jobs_that_free_space() {
     assert_eq!(disk.reserved(), RESERVE);
 }
 
-/// On a disk that is nearly full, unsynced bytes may take only a share of the free space. Commits
-/// are made earlier, and writers wait earlier, than the options request.
+/// On a disk that is nearly full, unsynced bytes may take only a share of the free space. Pending
+/// edits are committed earlier, and writers wait earlier, than the options request.
 #[test]
 fn unsynced_bytes_are_bounded_on_a_small_disk() {
     const DISK: u64 = 6 << 20;
@@ -235,14 +237,14 @@ fn unsynced_bytes_are_bounded_on_a_small_disk() {
     let options = reserving(
         &[&slow[..], &[("compression", "none"), ("max_write_buffer_number", "8"), ("reserve_bytes", "64KiB")]].concat(),
     );
-    // This is more than a memtable.
+    // The puts are more than a memtable together.
     let fill = |db: &Db, n: u8| (0..4).for_each(|part| db.put([n, part], noise(20_000)).unwrap());
     let unsynced = |releases: bool| {
         let fs: Arc<dyn FileSystem> = Arc::new(SmallFs::new(Arc::new(Memory::new()), DISK));
         let db = kit::open(&fs, &options, true).unwrap();
         let all = (0..32).map(|n| {
             fill(&db, n);
-            // A commit job that is not due queues itself again. Flushes are queued after it.
+            // A commit job that is not due queues itself again. Flush jobs are queued after it.
             for _ in (0..4).filter(|_| releases) {
                 db.step(0);
             }
@@ -260,12 +262,13 @@ fn unsynced_bytes_are_bounded_on_a_small_disk() {
     );
 }
 
-/// Obsolete files wait for a journal commit that never happens, and fill the disk in the meantime.
+/// Obsolete files wait for a journal commit that never happens, and they fill the disk. No write
+/// may stop.
 #[test]
 fn a_disk_full_of_obsolete_files_stops_no_write() {
     let waiting = [("durability", "journal"), ("durability_interval_ms", "60000"), ("unsynced_bytes_limit", "1GiB")];
     let options = kit::options(&[TIGHT, &waiting, &[("compression", "none"), ("reserve_bytes", "64KiB")]].concat());
-    // With threads, more space is used at the same time.
+    // With threads, more files exist at the same time, so the disk is larger.
     for (manual, mebibytes) in [(true, 2), (false, 6)] {
         let disk = CrashFs::new(Rules::Ext4);
         let small = SmallFs::new(Arc::new(disk.clone()), mebibytes << 20);
@@ -278,7 +281,7 @@ fn a_disk_full_of_obsolete_files_stops_no_write() {
         let forced = db.statistics().syncs.iter().find(|(kind, _)| *kind == "filesystem").unwrap().1.count;
         assert!((1..200).contains(&forced), "{forced} commits");
         drop(db);
-        small.leave(8 << 20); // for the entries of the WALs
+        small.leave(8 << 20); // for the entries in the WALs
         let db = kit::open(&fs, &options, manual).unwrap();
         (980..1000u32).for_each(|n| assert_eq!(db.get((n % 20).to_le_bytes()).unwrap(), Some(value(n)), "put {n}"));
         db.wait_durable(db.last_sequence()).unwrap();
@@ -291,7 +294,7 @@ fn a_disk_full_of_obsolete_files_stops_no_write() {
     }
 }
 
-/// The job that freed the space ran while the reserve was in use. No later commit job follows, so
+/// The job that frees the space runs while the reserve is in use. No later commit job follows, so
 /// this job must allocate the reserve again.
 #[test]
 fn a_job_that_used_the_reserve_restores_it() {
@@ -300,15 +303,15 @@ fn a_job_that_used_the_reserve_restores_it() {
     let waiting = [("durability", "journal"), ("durability_interval_ms", "60000"), ("unsynced_bytes_limit", "1GiB")];
     let db = kit::open(&fs, &reserving(&waiting), true).unwrap();
     let put = |n: u8| db.put([n], noise(30_000)).unwrap();
-    (0..4).for_each(put); // the fourth put finds the memtable full
+    (0..4).for_each(put); // the fourth put seals the memtable
     assert_eq!(db.step(0), Some("flush"));
     (4..6).for_each(put);
-    disk.leave(10); // too little for the next WAL until the first one is removed
+    disk.leave(10); // too little for a WAL until the first WAL is removed
     put(6);
     assert_eq!(disk.reserved(), RESERVE);
 }
 
-/// A reader of a memtable has its values in memory, so it does not pin the WAL.
+/// A reader of a memtable has its values in memory, so it must not pin the WAL.
 #[test]
 fn a_memtable_reader_pins_no_wal() {
     let (_, fs) = small();
@@ -323,9 +326,9 @@ fn a_memtable_reader_pins_no_wal() {
     assert_eq!(seen.unwrap(), [(b"k".to_vec(), noise(50_000))]);
 }
 
-/// In this test a batch of tables is made once per minute, or when it is forced. A resume forces
-/// the batch of its flush. The compaction that follows has a batch that is not forced; otherwise
-/// further compactions would follow for hours.
+/// In this test a batch of tables becomes durable once per minute, or when a job forces it. A
+/// resume forces the batch of its flush. It must not force the batch of the compaction that
+/// follows, because further compactions would follow, and the resume would take hours.
 #[test]
 fn resume_does_not_wait_for_compactions() {
     let disk = FaultFs::new(kit::anywhere(), Plan::never());
@@ -343,7 +346,7 @@ fn resume_does_not_wait_for_compactions() {
     let fill = |db: &Db| (0..20u8).for_each(|n| db.put([n], "").unwrap());
     for _ in 0..4 {
         fill(&db);
-        db.flush().unwrap(); // the tables are written to levels 2, 1, 0 and 0
+        db.flush().unwrap(); // into levels 2, 1, 0 and 0
     }
     db.close().unwrap();
     let db = kit::open(&fs, &slow, true).unwrap();
@@ -358,7 +361,7 @@ fn resume_does_not_wait_for_compactions() {
     assert_eq!(db.durable_sequence(), db.last_sequence());
 }
 
-/// A table that already serves reads could not be synced. Free space does not cure that, so the
+/// A table that already serves reads could not be synced. Free space does not cure this, so the
 /// error must not report lack of space.
 #[test]
 fn a_failed_table_sync_is_not_a_lack_of_space() {

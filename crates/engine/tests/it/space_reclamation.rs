@@ -1,12 +1,12 @@
-//! Space reclamation. Deleted and overwritten entries take at most a fixed fraction of the size of
-//! the live data. This must be true both when the store is idle and under load, for every kind of
-//! history that creates garbage: queues, truncated logs, rolling time series, prefix deletes,
-//! expiring entries, and shrinking values.
+//! Tests of space reclamation: deleted and overwritten entries may take at most a fixed fraction
+//! of the size of the live data. This must be true both when the store is idle and under load, for
+//! every kind of history that creates garbage: queues, truncated logs, rolling time series, prefix
+//! deletes, expiring entries, and shrinking values.
 //!
-//! Sizes are a small fraction of the presets' sizes, in the same proportions. The test runs
-//! background jobs step by step, so the same history takes the same space on any machine. *Under
-//! load* means: measured between operations, after the jobs that are due at that moment have run.
-//! *At rest* means: measured after [`Db::wait_idle`], which also runs optional jobs.
+//! All sizes are a small fraction of the sizes in the presets, in the same proportions. The test
+//! runs background jobs step by step, so the same history takes the same space on any machine.
+//! *Under load* means that the test measures between operations, after the due jobs have run. *At
+//! rest* means that it measures after [`Db::wait_idle`], which also runs optional jobs.
 mod histories;
 
 use crate::common::kit;
@@ -17,11 +17,11 @@ use terrace::{Db, Options, WriteBatch, WriteOptions};
 use terrace_sim::Rng;
 
 const MEMTABLE: u64 = 128 << 10;
-/// Number of memtables that may be written before garbage is dropped. Garbage is first in the
-/// active memtable, then in level 0.
+/// The number of memtables that may be written before garbage is dropped. During this time the
+/// garbage is in the active memtable, then in level 0.
 const LAG: usize = 6;
-/// Bytes at rest that do not depend on the size of the live data. The number is for the presets'
-/// own sizes.
+/// The allowed bytes at rest that do not depend on the size of the live data. The number is for
+/// the sizes in the presets; the tests scale it down.
 const SLACK: u64 = 64 << 20;
 
 /// How a history deletes several keys in one call.
@@ -41,16 +41,16 @@ struct Store {
     deletes: Deletes,
     written: u64,
     looked: u64,
-    /// Allowed bytes at rest in addition to the live bytes; see [`SLACK`].
+    /// The bytes that are allowed at rest in addition to the live bytes; see [`SLACK`].
     slack: u64,
-    /// Live bytes at the last measurements. One memtable of writes is between two measurements.
+    /// The live bytes at the last measurements. Between two measurements, writes fill one memtable.
     lived: VecDeque<u64>,
-    /// The largest excess of table bytes over twice the live bytes, measured under load.
+    /// The largest excess of table bytes over twice the live bytes that was measured under load.
     excess: u64,
     name: String,
 }
 
-/// Returns `preset` with small sizes.
+/// Returns the options of `preset` with small sizes, and the scaled slack in bytes.
 fn small(preset: &str, changes: &[(&str, &str)]) -> (Options, u64) {
     let mut options = Options::preset(preset).expect("a preset");
     let part = options.write_buffer_size / MEMTABLE;
@@ -91,7 +91,7 @@ impl Store {
         self
     }
 
-    /// Stores a value that does not compress and whose first bytes are unique.
+    /// Puts a value of `bytes` bytes that does not compress and whose first bytes are unique.
     fn put(&mut self, key: String, bytes: usize) {
         let from = self.rng.below(self.noise.len() - bytes);
         let value = self.noise[from..from + bytes].to_vec();
@@ -126,7 +126,7 @@ impl Store {
         self.step();
     }
 
-    /// Runs all due background jobs. Measures at intervals.
+    /// Runs all due background jobs. From time to time it measures the sizes.
     fn step(&mut self) {
         while self.db.step(0).is_some() {}
         if self.written >= self.looked + MEMTABLE {
@@ -142,7 +142,7 @@ impl Store {
         self.model.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum()
     }
 
-    /// Returns the number of bytes of tables and of separated values.
+    /// Returns the number of bytes that tables and separated values take.
     fn taken(&self) -> u64 {
         let tables: u64 = self.db.layout().iter().flat_map(|level| &level.tables).map(|table| table.bytes).sum();
         tables + self.db.statistics().value_log.bytes
@@ -157,7 +157,7 @@ impl Store {
         self.db.wait_idle().expect("wait");
     }
 
-    /// Compares the measurements with the promised limits.
+    /// Compares the measurements with the promised limits. Returns the violations.
     fn judge(mut self, history: &str) -> Vec<String> {
         let under_load = self.excess;
         self.rest();
@@ -181,7 +181,7 @@ impl Store {
         if taken > live * 3 / 2 + self.slack {
             broken.push(format!("at rest: {report}"));
         }
-        // The bytes that level 0 may have are added to the limit.
+        // Under load, the bytes that level 0 may have are added to the limit.
         if under_load > 4 * MEMTABLE {
             broken.push(format!("under load: {report}"));
         }
@@ -223,7 +223,8 @@ fn space_is_reclaimed_with_separated_values() {
     all_keep_within("default", &[("values", "log")]);
 }
 
-/// A snapshot needs one version of a key, and all other readers need one.
+/// A snapshot pins one version of a key, and all other readers need only the newest. So the store
+/// must keep at most two versions.
 #[test]
 fn a_snapshot_pins_one_version_of_a_key() {
     for deletes in [Deletes::Points, Deletes::Ranges] {
@@ -252,7 +253,8 @@ fn a_snapshot_pins_one_version_of_a_key() {
     }
 }
 
-/// Without tombstones no entry is known to be shadowed, and levels are compacted as usual.
+/// Without tombstones the store does not know which entries are shadowed, and it compacts levels
+/// as usual.
 #[test]
 fn without_tombstones_write_amplification_hardly_grows() {
     let filling = |store: &mut Store| {
@@ -280,8 +282,8 @@ fn without_tombstones_write_amplification_hardly_grows() {
     }
 }
 
-/// Garbage that was written before the store was opened is reclaimed too: an idle store examines
-/// its tables.
+/// Garbage that an earlier session wrote must be reclaimed too: the idle store must examine its
+/// tables.
 #[test]
 fn garbage_of_an_earlier_session_is_reclaimed() {
     for (name, history) in [HISTORIES[0], HISTORIES[1], HISTORIES[4]] {
@@ -298,8 +300,7 @@ fn garbage_of_an_earlier_session_is_reclaimed() {
     }
 }
 
-/// If a snapshot pinned entries and is then released, the entries are dropped while the store is
-/// idle.
+/// A snapshot pinned entries and was then released. The idle store must drop these entries.
 #[test]
 fn entries_pinned_by_a_snapshot_are_dropped_after_its_release() {
     for (preset, deletes) in [("default", Deletes::Points), ("default", Deletes::Points), ("default", Deletes::Ranges)]

@@ -1,9 +1,9 @@
-//! The kernel's information about files and their journal transactions on a real ext4. The tests
-//! check that it is right, which processes may read it, and that a store can rely on it (mode
-//! `journal-bpf`).
+//! Tests of the BPF iterator that returns information about files and their journal transactions,
+//! on a real ext4 file system. The tests check that the information is right, which processes may
+//! read it, and that a store can rely on it (mode `journal-bpf`).
 //!
-//! They need root, loop devices and a kernel that accepts BPF programs (`TERRACE_REQUIRE` names:
-//! `root`, `loop`, `bpf`).
+//! The tests need root, loop devices and a kernel that accepts BPF programs (`TERRACE_REQUIRE`
+//! names: `root`, `loop`, `bpf`).
 use crate::common::loop_fs;
 use loop_fs::{LoopFs, is_root, run};
 use std::{
@@ -26,7 +26,7 @@ use terrace_storage::bpf::{CommitIterator, pin};
 
 /// A mount option with which the kernel makes no periodic commit during a test.
 const QUIET: &str = "commit=300";
-/// Environment variable with the directory that the parent process prepared for its child.
+/// The environment variable with the directory that the parent process prepared for its child.
 const PLACE: &str = "TERRACE_TEST_PLACE";
 const NOBODY: u32 = 65534;
 
@@ -40,7 +40,7 @@ fn create(path: PathBuf) -> File {
     file
 }
 
-/// Returns whether the transaction of the file is committed.
+/// Returns whether the journal transaction with the last change of the file is committed.
 fn is_committed(iterator: &CommitIterator, file: &File) -> bool {
     let standing = iterator.transaction_state(file.as_fd()).expect("the kernel reports it");
     standing.committed.wrapping_sub(standing.transaction) as i32 >= 0
@@ -75,14 +75,15 @@ fn an_aborted_journal_is_reported() {
     let Some(iterator) = iterator() else { return };
     let file = create(file_system.mount.join("file"));
     iterator.transaction_state(file.as_fd()).expect("all is well");
-    // The mount option `abort`, which an administrator may use, makes the file system read-only.
+    // The mount option `abort`, which an administrator may use, aborts the journal and makes the
+    // file system read-only.
     run("mount", &["-o", "remount,abort", &file_system.mount.display().to_string()]).expect("abort");
     let error = iterator.transaction_state(file.as_fd()).expect_err("the journal was aborted");
     assert_eq!(error.kind(), ErrorKind::ReadOnlyFilesystem, "{error}");
 }
 
-/// Root pins the iterator once. Afterwards every user may read it, and gets information about
-/// their own files.
+/// Root pins the iterator once in the BPF file system. Afterwards every user may read it, and gets
+/// information about the user's own files.
 #[test]
 fn unprivileged_users_are_refused_unless_root_pinned_the_iterator() {
     let Some(()) = require("root", is_root()) else { return };
@@ -92,7 +93,7 @@ fn unprivileged_users_are_refused_unless_root_pinned_the_iterator() {
     fs::create_dir(&pins).and_then(|()| fs::create_dir(&files)).expect("make directories");
     fs::set_permissions(&files, Permissions::from_mode(0o777)).expect("open to all");
     fs::set_permissions(file_system.directory.path(), Permissions::from_mode(0o755)).expect("open to all");
-    // Not every user may read the build directory.
+    // The binary is copied, because not every user may read the build directory.
     let binary = file_system.mount.join("files/test");
     fs::copy(env::current_exe().expect("a binary"), &binary).expect("copy");
     run("mount", &["-t", "bpf", "-o", "mode=755", "bpf", &pins.display().to_string()]).expect("mount");

@@ -1,5 +1,5 @@
-//! Unsynced bytes. The space of files that wait for durability is limited by the size of live data
-//! plus the writes during the wait.
+//! Tests of the limit of unsynced bytes. The space of files that wait for durability must be at
+//! most the size of the live data plus the writes during the wait.
 use crate::common::kit;
 use kit::{TIGHT, options};
 use std::{
@@ -56,8 +56,8 @@ fn live(layout: &[LevelInfo]) -> u64 {
     layout.iter().flat_map(|level| &level.tables).map(|table| table.bytes).sum()
 }
 
-/// Returns the unsynced bytes as the store counts them and as the write controller uses them. A
-/// WAL counts with the size of its memtable, which is a little larger.
+/// Returns the unsynced bytes as the store counts them and as the write controller uses them. For
+/// a WAL the store counts the size of its memtable, which is a little larger than the WAL.
 fn unsynced(db: &Db) -> u64 {
     let statistics = db.statistics();
     statistics.retained_wal_bytes + statistics.shadow_bytes
@@ -67,15 +67,15 @@ fn written(db: &Db) -> u64 {
     db.statistics().bytes_written.iter().map(|(_, bytes)| bytes).sum()
 }
 
-/// Number of puts after which a commit is made. It models the delay of a mode that waits for the
-/// file system's own commits.
+/// The number of puts after which a commit is made. It models the delay of a durability mode that
+/// waits for the file system's own commits.
 const LAG: u32 = 3000;
-/// Bytes of the WAL of the active memtable, of the manifest, and of the previous manifest.
+/// The bytes of the WAL of the active memtable, of the manifest, and of the previous manifest.
 const OWN: u64 = 128 << 10;
 
-/// The limit is live data + write rate × delay, for modes that wait for the commits of the file
-/// system. Between two commits no obsolete file may be removed. After a commit all files must be
-/// removed that were obsolete before it.
+/// In modes that wait for the commits of the file system, the limit of space is live data + write
+/// rate × delay. Between two commits no obsolete file may be removed. After a commit, all files
+/// that were obsolete before it must be removed.
 #[test]
 fn transient_space_is_bounded_by_writes_during_a_commit() {
     let journal = JournalTracker::new(Evidence::Count, Duration::ZERO, Duration::from_secs(3600));
@@ -96,7 +96,7 @@ fn store(inner: Box<dyn DurabilityTracker>, more: &[(&str, &str)]) -> (Arc<Gate>
     (gate, disk, db)
 }
 
-/// Puts entry `n`. Runs all due jobs after every 250 puts.
+/// Puts entry number `n`. After every 250 puts it runs all due jobs.
 fn put(db: &Db, n: u32) {
     let mut value = [0; 100];
     value[..8].copy_from_slice(&Rng::of(1, n.into()).next_u64().to_le_bytes());
@@ -134,9 +134,9 @@ fn keeps_no_more(db: &Db, disk: &SmallFs, gate: &Gate) {
     gate.open.store(true, Relaxed);
 }
 
-/// Tables that were added and deleted between two commits are removed after the second commit.
-/// Some are named by no manifest, and the inputs of some are named by no manifest. Background jobs
-/// run in any order.
+/// Tables that were added and deleted between two commits must be removed after the second commit.
+/// Some of these tables are in no manifest, and for others the inputs from which they were made
+/// are in no manifest. Background jobs run in any order.
 #[test]
 fn tables_added_and_deleted_during_a_commit_are_removed_after_it() {
     for (seed, tables) in (0..12).map(|seed| (seed, ["block", "bundled"][seed as usize % 2])) {
@@ -162,9 +162,9 @@ fn tables_added_and_deleted_during_a_commit_are_removed_after_it() {
     }
 }
 
-/// While writes are delayed, followers of a group commit get the same throttle debt (sleeping
-/// time) as writers that write alone. Both debts are far above 50 ms, the credit for sleeping too
-/// long on a busy machine.
+/// While writes are delayed, each follower of a group commit must get the same throttle debt
+/// (sleeping time that it has not served yet) as a writer that writes alone. In this test both
+/// debts are far above 50 ms, the maximum credit for a sleep that took too long on a busy machine.
 #[test]
 fn followers_of_a_group_commit_are_delayed_too() {
     const MEMTABLE: usize = 8 << 20;
@@ -199,7 +199,8 @@ fn followers_of_a_group_commit_are_delayed_too() {
     assert_eq!(db.statistics().stall_time, before, "it pays debt of an ended delay");
 }
 
-/// A commit counts as blocking only if the limit of unsynced bytes makes writers wait.
+/// The statistics must count a commit as blocking only if the limit of unsynced bytes makes
+/// writers wait for it.
 #[test]
 fn a_commit_that_stops_writers_counts_as_blocking() {
     const MAX: u64 = 1 << 20;
@@ -221,8 +222,8 @@ fn a_commit_that_stops_writers_counts_as_blocking() {
     }
 }
 
-/// A writer that fills a memtable at the limit waits for a commit. The waiting time is reported as
-/// a stall.
+/// A writer that fills a memtable at the limit of unsynced bytes must wait for a commit, and the
+/// time must be reported as a stall.
 #[test]
 fn writers_stop_at_the_limit_until_a_commit() {
     const STOPPED: Duration = Duration::from_millis(200);
@@ -250,11 +251,11 @@ fn writers_stop_at_the_limit_until_a_commit() {
     let after = db.statistics();
     assert!(is_stopped, "no writer stopped with {} B unsynced", unsynced(&db));
     assert!(after.stalls > before.stalls, "no stall was counted");
-    // The writer may need a while to reach the limit.
+    // The writer may need a while to reach the limit, so its stall may be shorter than the stop.
     assert!(after.stall_time - before.stall_time > STOPPED / 4, "{:?}", after.stall_time - before.stall_time);
 }
 
-/// Writers near the limit are delayed, but only until the next commit.
+/// Writers near the limit of unsynced bytes must be delayed, but only until the next commit.
 #[test]
 fn writers_are_delayed_near_the_limit_and_no_longer() {
     const MAX: u64 = 32 << 20;
@@ -280,8 +281,8 @@ fn writers_are_delayed_near_the_limit_and_no_longer() {
     assert!((MAX / 8 * 5..MAX / 8 * 7).contains(&unslowed), "{unslowed} B were unsynced before anybody was slowed");
     while db.step(0).is_some_and(|job| job != "commit edits") {} // these jobs would wake the writers
     let (begun, slowed) = (Instant::now(), db.statistics());
-    // On a busy machine a sleep may take too long. At most 50 ms of that are credited to later
-    // writes, which is 1,900 writes at 4 MiB/s. If a sleep of half a millisecond is exact, the
+    // On a busy machine a sleep may take too long. At most 50 ms of the excess are credited to
+    // later writes; at 4 MiB/s this is 1,900 writes. If a sleep of half a millisecond is exact, the
     // credit is at most 19 writes.
     let sleeps_well = |n: &u32| {
         let before = db.statistics();

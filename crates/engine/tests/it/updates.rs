@@ -1,6 +1,6 @@
-//! Replication with `updates_since`. A follower that applies every update has the contents of the
-//! store, even across closes, kills and power cuts. If updates are not available any more, the
-//! follower gets an error; updates are never skipped.
+//! Tests of replication with `updates_since`. A follower that applies every update must have the
+//! contents of the store, even across closes, kills and power cuts. If some updates are not
+//! available any more, the follower must get an error; updates must never be skipped.
 use crate::common::kit;
 use kit::{Model, Place, TIGHT, batch, contents, options, states, write};
 use std::sync::Arc;
@@ -19,12 +19,13 @@ fn take_over(model: &mut Model, batch: &WriteBatch) {
         match operation {
             Op::Put(key, value) => drop(model.insert(key.to_vec(), value.to_vec())),
             Op::Delete(key) => drop(model.remove(key)),
-            Op::DeleteRange(..) => panic!("no test writes one"),
+            _ => panic!("the test writes only puts and deletes"),
         }
     }
 }
 
-/// Applies all updates after `since`. Returns the last sequence number applied.
+/// Applies all updates after the sequence number `since` to `model`. Returns the last sequence
+/// number applied.
 fn follow(db: &Db, model: &mut Model, since: u64) -> terrace::Result<u64> {
     let mut reached = since;
     for update in db.updates_since(since)? {
@@ -116,7 +117,7 @@ fn wals_are_kept_up_to_the_size_limit() {
     assert!((128 << 10..=(256 + 80) << 10).contains(&kept), "{kept} bytes of logs");
     let Err(Error::SequenceGone { oldest, .. }) = db.updates_since(0).map(drop) else { panic!("1 MB is not kept") };
     assert_eq!(db.updates_since(oldest - 1).unwrap().count() as u64, 101 - oldest);
-    // WALs that the iterator has not read yet stay, although they are obsolete.
+    // Obsolete WALs that the iterator has not read yet must stay.
     let before = db.updates_since(oldest - 1).unwrap();
     for number in 0..100u64 {
         db.put(number.to_be_bytes(), [8; 10_000]).unwrap();
@@ -132,8 +133,8 @@ fn wals_are_kept_up_to_the_size_limit() {
     assert!(log_bytes() < 1000, "nothing was to be kept");
 }
 
-/// After a power cut, another open and another kill: from every starting point, the updates are
-/// right or reported as unavailable.
+/// After a power cut, a reopen and a kill: the updates from every starting point must be right, or
+/// the call must report that they are unavailable.
 #[test]
 fn a_power_cut_leaves_no_wrong_updates() {
     const BATCHES: usize = 120;
@@ -185,8 +186,8 @@ fn a_power_cut_leaves_no_wrong_updates() {
     assert!(right > 1000 && gone > 10, "{right} right, {gone} unavailable: the campaign has shrunk");
 }
 
-/// A mapped WAL is longer than its contents until it is closed. A read may be in progress when it
-/// is closed.
+/// A mapped WAL is longer than its contents until it is closed. It is closed here while a follower
+/// reads it.
 #[test]
 fn a_wal_can_be_closed_while_it_is_followed() {
     let small = [("values", "log"), ("value_log_threshold", "100")];

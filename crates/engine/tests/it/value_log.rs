@@ -1,5 +1,5 @@
-//! Key-value separation. Each value is written once, a segment is removed when all its values are
-//! garbage, and live values in it survive.
+//! Tests of key-value separation. Each value must be written once, a segment must be removed when
+//! all its values are garbage, and live values in it must survive.
 use crate::common::{kit, separated};
 use kit::{Model, Place, contents, options};
 use separated::{SMALL, check, frames_of, key, segments, value, written, written_for};
@@ -9,8 +9,8 @@ use terrace_format::{Batch, SeqNo, value_log::Framer};
 use terrace_sim::{Rng, SmallFs};
 use terrace_storage::{Memory, backends::files::fs::FileSystem, placement::OpenMode};
 
-/// Keys have 16 bytes and are in random order. The bytes written are those of the values and
-/// little more.
+/// A load of pairs in random order, with keys of 16 bytes. The bytes written must be those of the
+/// values and little more.
 #[test]
 fn a_load_writes_values_once() {
     let (place, options) = (Place::any(), options(SMALL));
@@ -31,9 +31,9 @@ fn a_load_writes_values_once() {
     check(&place, &options);
 }
 
-/// The values of a WAL are in the order of writing. After a manual compaction of all keys no table
-/// points into a WAL, and the next such compaction relocates no value. A partial compaction leaves
-/// pointers into WALs.
+/// The values in a WAL are in the order of writing. After a manual compaction of all keys no table
+/// may point into a WAL, and the next such compaction must relocate no value. A compaction of a
+/// part of the keys may leave pointers into WALs.
 #[test]
 fn a_full_compaction_puts_values_in_key_order() {
     let (place, options) = (Place::any(), options(SMALL));
@@ -61,7 +61,7 @@ fn a_full_compaction_puts_values_in_key_order() {
     check(&place, &options);
 }
 
-/// Segments that compactions write are no longer than WALs.
+/// Segments that compactions write must not be longer than WALs.
 #[test]
 fn relocated_values_fill_many_segments() {
     const MAX: u64 = 64 << 10;
@@ -89,8 +89,8 @@ fn relocated_values_fill_many_segments() {
     check(&place, &options);
 }
 
-/// Makes a closed store in a directory. It has values above and below the threshold, some of them
-/// overwritten or deleted.
+/// Makes a closed store in a directory and returns its contents. It has values above and below the
+/// threshold for separation, and some of them were overwritten or deleted.
 fn finished(place: &Place, options: &Options, seed: u64) -> Model {
     let db = place.open(options, true).expect("open");
     let (mut rng, mut model) = (Rng::new(seed), Model::new());
@@ -125,8 +125,8 @@ fn a_checkpoint_includes_the_segments() {
     check(&copy, &options);
 }
 
-/// One segment is missing and another is damaged. All other values are intact, and each loss is
-/// reported with its file.
+/// One segment is missing and another is damaged. A repair must salvage all other values, and
+/// report each loss with its file.
 #[test]
 fn a_repair_salvages_readable_values() {
     let (place, options) = (Place::directory(), options(SMALL));
@@ -176,8 +176,8 @@ fn a_read_names_the_missing_segment_and_the_offset() {
     }
 }
 
-/// Tables that point to relocated values are missing. Each relocated value is stored with its key
-/// and sequence number.
+/// Tables that point to relocated values are missing. A segment stores the key and the sequence
+/// number with each relocated value, so a repair must find these values.
 #[test]
 fn a_repair_finds_relocated_values_of_lost_tables() {
     for with_manifest in [true, false] {
@@ -231,7 +231,8 @@ fn tables_are_ingested_and_exported() {
     check(&other, &options);
 }
 
-/// Without an intact format file, nothing records that values are separated. The files show it.
+/// Without an intact format file, nothing records that values are separated. A repair must detect
+/// this from the other files.
 #[test]
 fn a_repair_without_format_file_takes_no_pointer_for_a_value() {
     for damage in [|path: &Path| fs::remove_file(path), |path: &Path| fs::write(path, "nonsense")] {
@@ -247,8 +248,8 @@ fn a_repair_without_format_file_takes_no_pointer_for_a_value() {
     }
 }
 
-/// A refused batch is at the end of a WAL. The segment of this WAL stays, because tables point
-/// into it, and the batch's sequence numbers were used again.
+/// A refused batch is at the end of a WAL. Its sequence numbers were used again, and the WAL stays
+/// because tables point into it. A repair must not bring back the batch.
 #[test]
 fn a_repair_revives_no_refused_batch() {
     let (small, options) = (SmallFs::new(Arc::new(Memory::new()), 64 << 20), options(SMALL));
@@ -264,7 +265,7 @@ fn a_repair_revives_no_refused_batch() {
     db.put(key(21), &kept).expect("put");
     db.wait_idle().expect("idle");
     db.close().expect("close");
-    // The state as if the device had stored the whole frame and then reported a failure.
+    // Makes the state in which the device has stored the whole frame and then reported a failure.
     let log =
         fs.list().expect("list").into_iter().map(|file| file.name).find(|name| name.ends_with(".vlog")).expect("a log");
     let file = fs.open(&log).expect("open");
@@ -295,7 +296,7 @@ fn a_repair_revives_no_refused_batch() {
     }
 }
 
-/// Values that were written without WAL are in segments when they are flushed.
+/// Values of writes without WAL must be written to segments when they are flushed.
 #[test]
 fn values_written_without_wal_are_separated_too() {
     let (place, options) = (Place::any(), options(SMALL));
@@ -316,7 +317,7 @@ fn values_written_without_wal_are_separated_too() {
     check(&place, &options);
 }
 
-/// A WAL into which no table points may be kept for followers. It must hold no descriptor.
+/// A WAL into which no table points may be kept for followers, but it must hold no descriptor.
 #[test]
 fn wals_without_large_values_are_closed() {
     let (place, options) = (Place::directory(), options(&[SMALL, &[("wal_size_limit", "1GiB")]].concat()));

@@ -1,5 +1,5 @@
-//! Value-log garbage collection: its cost, the data that it must not change, and the conditions
-//! that stop it.
+//! Tests of value-log garbage collection (GC): its cost, the data that it must not change, and the
+//! conditions that stop it.
 use crate::common::{kit, separated};
 use kit::{Model, Place, contents, options};
 use separated::{SMALL, check, frames_of, key, segments, value, written, written_for};
@@ -17,7 +17,8 @@ fn stored_bytes(place: &Place) -> u64 {
     place.fs.list().expect("list").iter().map(|entry| entry.bytes).sum()
 }
 
-/// Makes a store of 2000 values, half of which were overwritten, before any garbage collection.
+/// Makes a store of 2000 values in `place` and overwrites half of them, without garbage
+/// collection.
 fn leave_garbage(place: &Place, seed: u64) {
     let mut rng = Rng::new(seed);
     let db = place.open(&options(&[SMALL, &[("value_log_gc", "off")]].concat()), true).expect("open");
@@ -33,9 +34,9 @@ fn gc_reclaims_garbage_and_nothing_else() {
     uniform_changes("segments", 1.35);
 }
 
-/// A full compaction adds GC victims (segments that GC empties) while a table is being rewritten
-/// because of other victims. Values that are still in the new victims must not be treated as
-/// unreadable.
+/// While a table is being rewritten because of some GC victims (segments that GC empties), a full
+/// compaction adds further victims. GC must not treat the values that are still in the new victims
+/// as unreadable.
 #[test]
 fn a_full_compaction_collects_all_garbage() {
     let place = Place::any();
@@ -60,14 +61,15 @@ fn a_full_compaction_collects_all_garbage() {
     check(&place, &slow);
 }
 
-/// If a table still points to a value after tail GC, the next pass over the values collects it.
+/// Tail GC of random changes. A table may still point to a value after tail GC has re-appended it;
+/// the next pass of tail GC must then reclaim the space.
 #[test]
 fn tail_gc_collects_all_garbage() {
     uniform_changes("tail", 1.35);
 }
 
-/// Makes random overwrites and deletes of many times the size of the store. The store must then
-/// take at most `space_max` times the size of the live data.
+/// Makes random overwrites and deletes of many times the size of the store. Afterwards the store
+/// must take at most `space_max` times the size of the live data.
 fn uniform_changes(collection: &str, space_max: f64) {
     let changes = [("value_log_gc", collection), ("reserve_bytes", "0")]; // it would count as space
     let (place, options) = (Place::any(), options(&[SMALL, &changes].concat()));
@@ -124,8 +126,8 @@ fn uniform_changes(collection: &str, space_max: f64) {
     check(&place, &options);
 }
 
-/// Number of pairs in a store with LevelDB's level sizes, in which at least half of the data is
-/// above the deepest level.
+/// The number of pairs in the tests with LevelDB's level sizes. With so many pairs, at least half
+/// of the data is above the deepest level.
 const DEEP_PAIRS: usize = 40_000;
 const DEEP: &[(&str, &str)] = &[
     ("max_bytes_for_level_base", "64KiB"),
@@ -133,9 +135,9 @@ const DEEP: &[(&str, &str)] = &[
     ("value_log_threshold", "16"),
 ];
 
-/// Old entries in deep levels refer to values that newer entries shadow. No reference count shows
-/// this garbage until a compaction merges the two entries. A busy store therefore has to make such
-/// compactions too.
+/// Old entries in deep levels refer to values, and newer entries in upper levels shadow these
+/// entries. No reference count shows this garbage until a compaction merges the two entries. So GC
+/// must start such compactions even in a store that receives writes all the time.
 #[test]
 fn shadowed_values_are_collected_under_load() {
     let (place, options) = (Place::any(), options(&[SMALL, DEEP].concat()));
@@ -179,8 +181,8 @@ fn tables_that_shadow_nothing_are_not_compacted_for_gc() {
     assert!(without > 1 << 20 && with <= without + without / 10, "{with} bytes, and {without} without a collector");
 }
 
-/// If a key is overwritten or deleted while tail GC re-appends its value, the overwrite or delete
-/// wins.
+/// If a key is overwritten or deleted while tail GC re-appends its value, readers must see the
+/// overwrite or delete.
 #[test]
 fn tail_gc_revives_nothing() {
     let (place, options) =
@@ -200,7 +202,8 @@ fn tail_gc_revives_nothing() {
                 model.insert(key, value);
             }
         }
-        // Only one scan is made. If the wrong state is temporary, a second scan would not find it.
+        // The test makes only one scan per round. A wrong state may be temporary, and a second scan
+        // would not find it.
         let found = db.scan(ReadOptions::new()).collect::<terrace::Result<Model>>().expect("scan");
         let differs = |key: &&Vec<u8>| found.get(*key) != model.get(*key);
         let wrong = found.keys().chain(model.keys()).filter(differs).count();
@@ -208,13 +211,14 @@ fn tail_gc_revives_nothing() {
         rounds += 1;
     }
     db.close().expect("close");
-    // The next open discards a garbage collection that did not finish.
+    // The next open drops the state of a garbage collection that did not finish.
     place.open(&options, true).expect("open").close().expect("close");
     check(&place, &options);
 }
 
-/// The three stages of the DeLSM paper with random keys: all keys are written, a part of them is
-/// deleted, and all are written again. The store is idle after each stage.
+/// The three stages of the DeLSM paper's experiment, with random keys: all keys are written, a
+/// part of them is deleted, and all are written again. The test waits after each stage until the
+/// store is idle.
 #[test]
 fn write_delete_write_costs_only_relocation() {
     for (bytes, pairs, limit) in [(4096, 4000, 2.0), (512, 16_000, 2.6)] {
@@ -229,8 +233,8 @@ fn write_delete_write_costs_only_relocation() {
     }
 }
 
-/// Write amplification of each stage and of all stages together, and space amplification at the
-/// end.
+/// The write amplification of each stage and of all stages together, and the space amplification
+/// at the end.
 #[derive(Debug)]
 struct Stages {
     stages: [f64; 3],
@@ -267,8 +271,8 @@ fn three_stages(collection: &str, bytes: usize, pairs: usize, share: usize) -> S
     Stages { stages, overall: before as f64 / user_bytes as f64, space }
 }
 
-/// One value is damaged. A read of it reports the location of the value, and neither writers nor
-/// garbage collection stop.
+/// One value is damaged. A read of this value must report its location, and neither writers nor
+/// garbage collection may stop.
 #[test]
 fn an_unreadable_value_stops_neither_writes_nor_gc() {
     for collection in ["segments", "tail"] {
@@ -304,8 +308,8 @@ fn an_unreadable_value_stops_neither_writes_nor_gc() {
     }
 }
 
-/// A table that points into the oldest segments is damaged. Tail GC skips these segments, and no
-/// other work stops.
+/// A table that points into the oldest segments is damaged. Tail GC must skip these segments, and
+/// no other work may stop.
 #[test]
 fn an_unreadable_table_does_not_stop_gc() {
     let place = Place::directory();
@@ -321,7 +325,7 @@ fn an_unreadable_table_does_not_stop_gc() {
     db.close().expect("close");
     damage(&path.join(format!("{table:06}.ldb")));
     let db = place.open(&options, true).expect("open");
-    // These tables overlap other tables.
+    // The tables of these puts overlap tables that are intact.
     (7000..10_000).for_each(|number| db.put(key(number), value(&mut rng, 600)).expect("put"));
     db.compact_range(Some(&key(7000)), None).expect("compact");
     db.wait_idle().expect("idle");
@@ -338,8 +342,8 @@ fn damage(file: &Path) {
     fs::write(file, &bytes).expect("write");
 }
 
-/// Newer entries shadow entries of a damaged table. They stay shadowed, because no job needs to
-/// read the damaged table to decide that.
+/// Newer entries shadow entries of a damaged table. No read of the newer entries needs the damaged
+/// table, and neither writes nor other work may stop because of it.
 #[test]
 fn damage_under_shadowing_entries_stops_nothing() {
     let place = Place::directory();
@@ -362,8 +366,8 @@ fn damage_under_shadowing_entries_stops_nothing() {
     db.close().expect("close");
 }
 
-/// Value-log GC needs space before it frees space. Without space only GC stops, and when there is
-/// space it continues.
+/// Value-log GC needs space before it frees space. If there is too little space, only GC may stop.
+/// When there is space again, GC must continue.
 #[test]
 fn a_full_disk_stops_only_gc() {
     ["segments", "tail"].into_iter().for_each(starved_by_a_full_disk);
@@ -377,7 +381,7 @@ fn starved_by_a_full_disk(collection: &str) {
     (0..2000).for_each(|number| db.put(key(number), value(&mut rng, 1024)).expect("put"));
     (0..2000).step_by(2).for_each(|number| db.put(key(number), value(&mut rng, 1024)).expect("put"));
     db.flush().expect("flush");
-    small.leave(612 << 10); // room for one segment and little more
+    small.leave(612 << 10); // for one segment and little more
     db.wait_idle().expect("idle");
     let garbage = || {
         let value_log = db.statistics().value_log;
@@ -398,7 +402,8 @@ fn starved_by_a_full_disk(collection: &str) {
     db.close().expect("close");
 }
 
-/// An idle store keeps less garbage. It also removes garbage that no reference count shows yet.
+/// GC in an idle store must leave less garbage than GC under load. It must also remove garbage
+/// that no reference count shows yet.
 #[test]
 fn an_idle_store_keeps_less_garbage() {
     let (place, mut rng) = (Place::any(), Rng::new(24));
@@ -422,8 +427,8 @@ fn an_idle_store_keeps_less_garbage() {
     db.close().expect("close");
 }
 
-/// If the free space is unknown, a compaction may run out of space for relocated values. It then
-/// starts again without relocation.
+/// If the free space is unknown, a compaction may run out of space for relocated values. The
+/// compaction must then start again without relocation.
 #[test]
 fn without_known_free_space_values_are_not_relocated() {
     let options = options(&[SMALL, &[("value_log_gc", "segments")]].concat());
@@ -442,7 +447,7 @@ fn without_known_free_space_values_are_not_relocated() {
     db.close().expect("close");
 }
 
-/// The compaction rate limit also limits garbage collection.
+/// The rate limit of compactions must also limit garbage collection.
 #[test]
 fn gc_respects_the_compaction_rate_limit() {
     for collection in ["segments", "tail"] {
@@ -461,8 +466,8 @@ fn gc_respects_the_compaction_rate_limit() {
     }
 }
 
-/// One range tombstone in an upper level shadows all values, and no write causes a compaction of
-/// it. An idle store compacts it.
+/// One range tombstone in an upper level shadows all values, and no later write causes a
+/// compaction of it. The idle store must compact it, so that GC can reclaim the values.
 #[test]
 fn a_range_delete_makes_garbage() {
     let changes: &[_] = &[("range_tombstones", "true"), ("idle_durability_ms", "100")];
@@ -472,7 +477,7 @@ fn a_range_delete_makes_garbage() {
     (0..2000).for_each(|number| db.put(key(number), value(&mut rng, 1024)).expect("put"));
     db.compact_range(None, None).expect("compact");
     db.delete_range(key(0), key(1600), WriteOptions::default()).expect("delete");
-    db.close().expect("close"); // so that the lookup needs a table
+    db.close().expect("close"); // so that the lookup must read a table
     let db = place.open(&options, false).expect("open");
     let (begin, bytes) = (Instant::now(), || db.statistics().value_log.bytes);
     while bytes() > 600 << 10 && begin.elapsed() < Duration::from_secs(60) {
@@ -483,7 +488,8 @@ fn a_range_delete_makes_garbage() {
     db.close().expect("close");
 }
 
-/// A snapshot sees the same values after overwrites, relocation and repeated garbage collection.
+/// A snapshot must see the same values after overwrites, relocation and repeated garbage
+/// collection.
 #[test]
 fn gc_keeps_values_of_a_snapshot() {
     for collection in ["tail", "segments"] {
@@ -515,8 +521,8 @@ fn gc_keeps_values_of_a_snapshot() {
     }
 }
 
-/// A scan reads a memtable that points into a WAL. When the scan reads the values, no table needs
-/// the WAL any more.
+/// A scan reads a memtable whose values are in a WAL. When the scan reads the last values, no
+/// table needs this WAL any more. The WAL must exist until the scan ends.
 #[test]
 fn gc_keeps_values_of_a_memtable_scan() {
     let changes: &[_] = &[("value_log_gc_percent", "1"), ("write_buffer_size", "1MiB")];

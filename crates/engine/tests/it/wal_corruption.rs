@@ -1,6 +1,7 @@
-//! Corruption of durable writes, in contrast to a torn tail (the end of a WAL after a power cut).
-//! An open fails with an error that names the file. With `recovery=salvage` it succeeds and loses
-//! only the damaged records. No durable write is lost without a report.
+//! Tests of corruption of durable writes, in contrast to a torn tail (the end of a WAL after a
+//! power cut). An open must fail with an error that names the file. With `recovery=salvage` the
+//! open must succeed and lose only the damaged records. No durable write may be lost without a
+//! report.
 use crate::common::{files, kit};
 use files::{Files, holding, leveldb_edit, leveldb_store, put};
 use kit::{Pairs, contents};
@@ -14,7 +15,7 @@ fn key(number: usize) -> String {
 }
 
 fn value(number: usize) -> Vec<u8> {
-    // Every fifth value is large enough for the value log.
+    // Every fifth value is long enough for the value log.
     vec![number as u8; if number.is_multiple_of(5) { 900 } else { 40 }]
 }
 
@@ -22,7 +23,7 @@ fn pairs(numbers: impl Iterator<Item = usize>) -> Pairs {
     numbers.map(|number| (key(number).into_bytes(), value(number))).collect()
 }
 
-/// Options for the forms of a WAL: one file, a segment with a sidecar, a segment alone.
+/// The options for the three forms of a WAL: one file, a segment with a sidecar, a segment alone.
 const FORMS: [&[(&str, &str)]; 3] =
     [&[], &[("values", "log")], &[("values", "log"), ("wal_sidecar", "false"), ("value_log_threshold", "0")]];
 
@@ -30,8 +31,8 @@ fn options(form: &[(&str, &str)]) -> Options {
     kit::in_files(&[form, &[("write_buffer_size", "4MiB"), ("durability", "sync")]].concat())
 }
 
-/// Makes a store with `PUTS` synced puts in its WAL and then `unsynced` more. The store is either
-/// `closed` or killed.
+/// Makes a store with `PUTS` synced puts in its WAL and then `unsynced` more. If `closed` is set,
+/// the store is closed, otherwise killed.
 fn store(options: &Options, unsynced: usize, closed: bool) -> Files {
     let fs = kit::anywhere();
     let db = kit::open(&fs, options, true).expect("open");
@@ -52,7 +53,7 @@ fn logs(files: &Files) -> Vec<String> {
     files.keys().filter(|name| name.ends_with("log")).cloned().collect()
 }
 
-/// Opens `files`. Also returns the damage that was reported as events.
+/// Opens `files`. Returns the result, and the damage that was reported as events.
 fn open(files: &Files, options: &Options) -> (terrace::Result<Db>, Vec<String>) {
     let recorded = Arc::new(Mutex::new(Vec::new()));
     let into = recorded.clone();
@@ -128,13 +129,13 @@ fn salvage_loses_only_the_damaged_record() {
             db.put("another", "write").expect("it can be written");
         }
         println!("{form:?}: {lost} pairs lost in {states} states, {most} at most");
-        // A damaged length loses the records up to the next durable mark.
+        // A damaged length of a record loses all records up to the next durable mark.
         assert!(most <= 2, "{form:?}: {most} pairs lost at once");
     }
 }
 
-/// A power cut may lose unsynced writes. Damage in them therefore ends the history and is no
-/// error.
+/// A power cut may lose unsynced writes. Damage in unsynced writes must therefore end the history
+/// and be no error.
 #[test]
 fn a_torn_tail_is_dropped_and_durable_writes_stay() {
     for form in FORMS {
@@ -157,7 +158,7 @@ fn a_torn_tail_is_dropped_and_durable_writes_stay() {
     }
 }
 
-/// A WAL is empty, although a later WAL records that everything in it was durable.
+/// A WAL is empty, although a later WAL records that all its writes were durable.
 #[test]
 fn an_emptied_wal_between_others_is_corruption() {
     let options = kit::in_files(&[("write_buffer_size", "64KiB"), ("durability", "sync")]);
@@ -180,7 +181,8 @@ fn an_emptied_wal_between_others_is_corruption() {
     assert!(matches!(&error, Error::Corrupt { what: "log", .. }), "{error}");
 }
 
-/// Every record of a manifest was synced before the next one.
+/// Every record of a manifest was synced before the next one, so a bad record before the last one
+/// is corruption.
 #[test]
 fn a_bad_record_within_a_manifest_is_corruption() {
     let options = kit::in_files(&[("durability", "sync")]);
@@ -209,8 +211,8 @@ fn a_bad_record_within_a_manifest_is_corruption() {
     assert!(refused > tried * 9 / 10, "{refused} of {tried}");
 }
 
-/// LevelDB's WALs have no durable marks. They are replayed by LevelDB's rules, and records that
-/// are skipped are reported.
+/// LevelDB's WALs have no durable marks. They must be replayed by LevelDB's rules, and records
+/// that are skipped must be reported.
 #[test]
 fn a_hole_in_a_leveldb_wal_is_reported() {
     let records: Vec<_> = (1..=3000u64).map(|n| put(n, &format!("{n:05}"), "value")).collect();

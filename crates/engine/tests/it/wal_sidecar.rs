@@ -1,6 +1,7 @@
-//! WAL sidecars. With key-value separation, batches without a large value are written to a second
-//! file, which is removed with the memtable. The two files have one common history. If a part of
-//! either file is lost, the remaining history is a prefix.
+//! Tests of WAL sidecars. In a store with key-value separation, batches without a large value are
+//! written to a second file, the sidecar, which is removed with the memtable. The WAL's two files
+//! have one common history. If a part of either file is lost, the remaining history must be a
+//! prefix.
 use crate::common::{files, kit};
 use files::{Files, holding};
 use kit::{Model, Place, contents, options, prefix, states};
@@ -12,7 +13,7 @@ use terrace_storage::{backends::files::fs::FileSystem, placement::OpenMode};
 const SEED: u64 = 0x5a;
 const BATCHES: usize = 120;
 
-/// Returns options in which a value is large from 100 bytes on.
+/// Returns options with key-value separation in which a value is large from 100 bytes on.
 fn layout(changes: &[(&str, &str)]) -> Options {
     options(&[&[("values", "log"), ("value_log_threshold", "100"), ("compression", "none")], changes].concat())
 }
@@ -22,7 +23,8 @@ fn names(fs: &dyn FileSystem, ending: &str) -> Vec<String> {
     names.filter(|name| name.ends_with(ending)).collect()
 }
 
-/// Makes a store with one WAL that was killed. Returns its files, including both files of the WAL.
+/// Makes a store with one WAL and kills it. Returns its files, including both files of the WAL,
+/// and the expected contents after each batch.
 fn killed() -> (Files, Vec<Model>) {
     let fs: Arc<dyn FileSystem> = kit::anywhere();
     let db = kit::open(&fs, &layout(&[]), true).expect("open");
@@ -34,8 +36,8 @@ fn killed() -> (Files, Vec<Model>) {
     (files::files(&*fs), states(SEED, BATCHES))
 }
 
-/// Returns the number of offsets at which a file is damaged. It is small if stores are on raw
-/// devices, because each then needs its own device.
+/// Returns the number of offsets at which a file is damaged. The number is small if stores are on
+/// raw devices, because each case then needs a device of its own.
 fn samples() -> usize {
     if matches!(kit::medium(), Medium::Directory(_)) { 200 } else { 20 }
 }
@@ -44,8 +46,8 @@ fn file<'a>(files: &'a Files, ending: &str) -> &'a String {
     files.keys().find(|name| name.ends_with(ending)).expect("there is one")
 }
 
-/// Returns the number of batches in a store with these files. The contents must be a prefix of the
-/// history. The store must accept writes, and its contents must still be a prefix afterwards.
+/// Returns the number of batches in the store with these files. The contents must be a prefix of
+/// the history. The store must accept writes, and its contents must still be right afterwards.
 fn judge(files: &Files, states: &[Model], what: &str) -> usize {
     let fs = holding(kit::anywhere(), files);
     let db = kit::open(&fs, &layout(&[]), true).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -66,7 +68,7 @@ fn segment_and_sidecar_are_one_history() {
     assert_eq!(judge(&files, &states, "no damage"), BATCHES);
 }
 
-/// One of the two files ends early, as after a power cut.
+/// The segment or the sidecar ends early, as after a power cut.
 #[test]
 fn a_truncated_segment_or_sidecar_leaves_a_prefix() {
     let (files, states) = killed();
@@ -84,7 +86,7 @@ fn a_truncated_segment_or_sidecar_leaves_a_prefix() {
     }
 }
 
-/// A page of a file never reached the disk, or it has other contents.
+/// A page of the segment or of the sidecar never reached the disk, or it has other contents.
 #[test]
 fn damage_to_segment_or_sidecar_leaves_a_prefix() {
     let (files, states) = killed();
@@ -107,7 +109,8 @@ fn damage_to_segment_or_sidecar_leaves_a_prefix() {
     }
 }
 
-/// The very last write is damaged. There is no later record that shows it.
+/// The last write is damaged, and there is no later record that shows this. Both files of the WAL
+/// must be copied to `lost/`.
 #[test]
 fn records_outside_the_history_are_set_aside_from_both_files() {
     let (mut files, _) = killed();
@@ -128,7 +131,8 @@ fn records_outside_the_history_are_set_aside_from_both_files() {
     }
 }
 
-/// The tail of the sidecar is torn. Paranoid checks report it, and the error names the file.
+/// The tail of the sidecar is torn. Paranoid checks must report this, and the error must name the
+/// file.
 #[test]
 fn paranoid_checks_name_the_damaged_file() {
     let (mut files, _) = killed();
@@ -142,7 +146,8 @@ fn paranoid_checks_name_the_damaged_file() {
 }
 
 /// A power cut may keep the name of the sidecar and lose the name of the segment, although the
-/// segment was created first. No write in either file was promised as durable.
+/// segment was created first. No write in either file was promised as durable, so the open must
+/// succeed and copy the sidecar to `lost/`.
 #[test]
 fn a_sidecar_without_its_segment_is_set_aside() {
     let fs: Arc<dyn FileSystem> = kit::anywhere();
@@ -163,8 +168,8 @@ fn a_sidecar_without_its_segment_is_set_aside() {
     assert_eq!(files::bytes_of(&*fs, &format!("lost/{}", small[0])), files[&small[0]]);
 }
 
-/// Every write was synced, so the loss of either file is damage and no power cut: a check reports
-/// it, an open refuses the store and removes nothing.
+/// Every write was synced, so the loss of either file is damage and not the result of a power cut.
+/// A check must report it, and an open must refuse the store and remove nothing.
 #[test]
 fn a_missing_file_with_durable_writes_is_refused() {
     for order in [["small", "large", "small"], ["large", "small", "large"]] {
@@ -192,7 +197,8 @@ fn a_missing_file_with_durable_writes_is_refused() {
     }
 }
 
-/// A value that was small when it was written may be large when it is replayed, and the reverse.
+/// With another threshold at the next open, a value that was small when it was written may be
+/// large when it is replayed, or the reverse. The history must be the same.
 #[test]
 fn another_threshold_replays_the_same_history() {
     let (files, states) = killed();
@@ -208,7 +214,8 @@ fn another_threshold_replays_the_same_history() {
     }
 }
 
-/// The sidecar is removed with its memtable. Segments contain only values to which tables point.
+/// The sidecar must be removed with its memtable. Segments may contain only values to which tables
+/// point.
 #[test]
 fn small_values_leave_no_file_after_a_flush() {
     let kept = |wal_sidecar: &str| {
@@ -232,8 +239,8 @@ fn small_values_leave_no_file_after_a_flush() {
     assert!(with > 0.98 && without < 0.5, "{with:.3} of the segments is alive, {without:.3} without a small part");
 }
 
-/// A synced write syncs the file to which it was written. It syncs the other file only if that
-/// file has unsynced data.
+/// A synced write must sync the file to which it was written. It must sync the other file only if
+/// that file has unsynced data.
 #[test]
 fn only_files_with_unsynced_data_are_synced() {
     let db = kit::store(layout(&[("durability", "sync")]));
@@ -268,7 +275,7 @@ fn a_batch_with_small_and_large_values_is_in_the_segment() {
     assert_eq!((db.get("small").expect("get"), contents(&db).expect("scan").len()), (Some(b"s".to_vec()), 2));
 }
 
-/// A follower finds the writes of both files, even after they were flushed.
+/// A follower must find the writes of both files, even after they were flushed.
 #[test]
 fn followers_keep_both_files() {
     let (place, options) = (Place::any(), layout(&[]));
@@ -292,8 +299,8 @@ fn followers_keep_both_files() {
     assert_eq!(names(&*place.fs, ".slog"), Vec::<String>::new());
 }
 
-/// A store that was created without sidecars never gets one, so its readers need not search for
-/// them.
+/// A store that was created without sidecars must never get one, because its readers do not search
+/// for sidecars.
 #[test]
 fn a_store_created_without_sidecars_has_none() {
     let place = Place::any();
@@ -305,7 +312,8 @@ fn a_store_created_without_sidecars_has_none() {
     assert_eq!(contents(&place.open(&layout(&[]), true).expect("open")).expect("scan").len(), 1);
 }
 
-/// The root and one of the two files are lost. A repair finds the entries of the other file.
+/// The root (`CURRENT`) and one of the two files are lost. A repair must find the entries of the
+/// other file.
 #[test]
 fn a_repair_finds_entries_of_either_file() {
     let (files, states) = killed();

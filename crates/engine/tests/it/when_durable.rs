@@ -1,5 +1,5 @@
-//! `Db::when_durable`, with which a task waits until writes are durable. The future resolves,
-//! shares a sync with others, and reports failures.
+//! Tests of `Db::when_durable`, with which an asynchronous task waits until writes are durable.
+//! The future must resolve, share a sync with other futures, and report failures.
 use crate::common::kit;
 use kit::{Place, TIGHT, options};
 use std::{
@@ -17,7 +17,7 @@ use terrace::{Db, Durable, Error, WriteBatch, WriteOptions};
 use terrace_sim::{Fault, FaultFs, Plan};
 use terrace_storage::backends::files::fs::FileSystem;
 
-/// A waker that counts its calls and notifies a waiting test.
+/// A waker that counts its calls and wakes a waiting test.
 #[derive(Default)]
 struct Alarm {
     rung: AtomicUsize,
@@ -65,7 +65,7 @@ fn tasks_wait_for_durability_without_a_thread_and_share_a_sync() {
     assert!(futures.iter_mut().all(|future| matches!(poll(future, &alarm), Poll::Ready(Ok(())))));
 }
 
-/// Drops the store when it is woken, as a task that ends does.
+/// A waker that drops the store when it is called, as the end of a task may do.
 struct Last(Mutex<Option<(Db, mpsc::Sender<()>)>>);
 
 impl Wake for Last {

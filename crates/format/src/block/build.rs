@@ -1,7 +1,7 @@
 //! Builds blocks.
 use crate::coding::{put_fixed32, put_varint32};
 
-/// If the buffer has grown beyond this size, it is freed after its block and not reused.
+/// Size in bytes beyond which a builder frees its buffer after a block instead of reusing it.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// Builds blocks, one after the other.

@@ -39,8 +39,8 @@ impl Bytes {
         Some(Bytes(Keeper::Block(block, range)))
     }
 
-    /// Returns the bytes unless they are a part of a block. Every read of a block calls this
-    /// function. It must not recurse, because a recursive function is not inlined.
+    /// Returns the bytes, or an empty slice if they are a part of a block. Every read of a block
+    /// calls this function. It must not recurse, because a recursive function is not inlined.
     #[inline(always)]
     pub(super) fn flat(&self) -> &[u8] {
         match &self.0 {
@@ -77,7 +77,7 @@ impl Bytes {
         }))
     }
 
-    /// Truncates to at most `bytes` bytes.
+    /// Returns at most the first `bytes` bytes, without a copy.
     pub fn cut(self, bytes: usize) -> Bytes {
         let bytes = bytes.min(self.len());
         self.into_part(0..bytes).expect("so many are there")
@@ -95,7 +95,7 @@ impl From<Vec<u8>> for Bytes {
     }
 }
 
-/// Shares the buffer, so parts of the result are not copied.
+/// Shares the buffer. Parts of the result are therefore not copied.
 impl From<Arc<Vec<u8>>> for Bytes {
     fn from(bytes: Arc<Vec<u8>>) -> Bytes {
         let all = 0..bytes.len();

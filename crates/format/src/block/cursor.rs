@@ -338,8 +338,8 @@ impl BlockCursor {
         (self.at, self.begin) = (0, self.end);
     }
 
-    /// Decodes some entries into the empty window and moves to the first; loses the position at the
-    /// end of the block.
+    /// Decodes some entries into the empty window and moves the cursor to the first of them. At the
+    /// end of the block the cursor loses its position.
     fn read_ahead(&mut self, entries: Entries<'_>) -> Result<(), Corrupt> {
         while self.end < entries.end() {
             self.read_entry(entries)?;
@@ -351,8 +351,8 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Decodes the entries from a restart point up to `end` and moves to the last of them; loses
-    /// the position at the start of the block.
+    /// Decodes the entries from a restart point up to `end` and moves the cursor to the last of
+    /// them. At the start of the block the cursor loses its position.
     fn read_back(&mut self, block: &Block, end: usize) -> Result<(), Corrupt> {
         let restarts = block.restarts_before(end);
         if restarts == 0 {
@@ -412,8 +412,9 @@ impl BlockCursor {
         Entry { key: self.base.clone(), value: self.base_value..self.end, parts: false }
     }
 
-    /// Decodes the key after the window; this key becomes the base. Returns the length of the
-    /// prefix that it shares with its predecessor.
+    /// Decodes the key of the entry after the window. This key becomes the base, the key from which
+    /// the next entry takes its prefix. Returns the length of the prefix that it shares with its
+    /// predecessor.
     #[inline(always)]
     fn read_key(&mut self, entries: Entries<'_>) -> Result<usize, Corrupt> {
         let at = self.end;
@@ -428,7 +429,8 @@ impl BlockCursor {
         Ok(entry.shared)
     }
 
-    /// Verifies that the base, the key of the entry at `at`, has a known kind.
+    /// Verifies that the base (the last decoded key), which is the key of the entry at `at`, has a
+    /// known kind.
     #[inline(always)]
     fn check_kind(&self, entries: Entries<'_>, at: usize) -> Result<(), Corrupt> {
         let unknown = entries.key_bytes_min == TRAILER_BYTES && self.keys.kind_byte(&self.base) > Kind::Put as u8;

@@ -37,10 +37,10 @@ pub(super) struct Hit<'a> {
 }
 
 impl Block {
-    /// Returns the newest entry for the user key of `lookup` at or below its sequence number
-    /// ([`key::lookup`]), with the range of its value (see [`Block::part`] and
-    /// [`Bytes::in_block`](super::Bytes::in_block)). The block must hold internal keys sorted by
-    /// `order`.
+    /// Returns the sequence number, kind and value range of the entry that a reader at the sequence
+    /// number of `lookup` sees for its user key (see [`key::lookup`]). [`Block::part`] and
+    /// [`Bytes::in_block`](super::Bytes::in_block) return the value for this range. The keys of the
+    /// block must be internal keys sorted by `order`.
     pub fn find(&self, order: &KeyOrder, lookup: &[u8]) -> Result<Option<(SeqNo, Kind, Range<usize>)>, Corrupt> {
         match self.search(order, lookup)? {
             Search::At(hit) if hit.is_wanted => {
@@ -118,8 +118,8 @@ mod tests {
     use proptest::{collection::vec, prelude::*};
 
     proptest! {
-        /// Short keys of few different bytes. Some keys are prefixes of others, some extend into
-        /// the trailer of others, and some have many versions.
+        /// The keys are short and consist of few different bytes. Some keys are prefixes of others,
+        /// some extend into the trailer of others, and some have many versions.
         #[test]
         fn finds_what_a_cursor_finds(
             mut entries in vec((vec(0..3_u8, 0..6), 0..600_u64, any::<bool>()), 1..60),
@@ -157,8 +157,8 @@ mod tests {
             }
         }
 
-        /// A block of arbitrary bytes before a valid trailer, so that its entries are decoded: a
-        /// search must return a result or an error.
+        /// The entries are arbitrary bytes, and the restart offsets after them are valid, so the
+        /// search decodes the entries. It must return a result or an error and must not panic.
         #[test]
         fn takes_any_entries(mut bytes in vec(0..12_u8, 0..80), wanted in vec(0..4_u8, 8..12)) {
             bytes.extend_from_slice(b"\0\0\0\0\x01\0\0\0");

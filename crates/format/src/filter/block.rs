@@ -77,8 +77,8 @@ impl FilterBlockBuilder {
     }
 }
 
-/// A filter block that was read. A malformed filter block matches every key. This costs only
-/// reads, because a lookup then searches the data block.
+/// A filter block that was read from an SSTable. A malformed filter block matches every key. The
+/// only cost is that a lookup searches the data block without need.
 pub struct FilterBlock {
     policy: Arc<dyn FilterPolicy>,
     bytes: Bytes,

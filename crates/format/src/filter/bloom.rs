@@ -60,7 +60,7 @@ impl HashPolicy for Bloom {
 impl Bloom {
     /// Appends the filter of `count` keys with the given hashes.
     fn fill(&self, count: usize, hashes: impl Iterator<Item = u32>, out: &mut Vec<u8>) {
-        // very small filters would match too often
+        // A very small filter would match too many absent keys.
         let bits = (count as u64 * u64::from(self.bits_per_key)).max(64);
         let bytes = bits.div_ceil(8) as usize;
         let start = out.len();

@@ -23,8 +23,9 @@ pub enum Event {
         /// The record.
         bytes: Vec<u8>,
     },
-    /// Corrupt bytes. Reading resumes where LevelDB's reader would: after a valid fragment that is
-    /// out of place, otherwise in the next block.
+    /// Corrupt bytes. By default, reading resumes where LevelDB's reader resumes: after a valid
+    /// fragment that is out of place, otherwise in the next block. A decoder made with
+    /// [`RecordDecoder::resuming`] may resume earlier.
     Bad {
         /// Offset in bytes.
         offset: u64,
@@ -67,7 +68,7 @@ struct Partial {
     bytes: Vec<u8>,
 }
 
-/// Zeros in place of a fragment.
+/// Zeros at a place where a fragment should start.
 #[derive(Clone, Copy, Debug)]
 struct Zeros {
     /// Start of the skipped range.
@@ -76,7 +77,7 @@ struct Zeros {
     within_record: bool,
 }
 
-/// The next item at fragment level.
+/// The next fragment, corrupt range or end. [`Event`]s are made from these.
 enum Found {
     Fragment { kind: u8, offset: u64, payload: Range<usize> },
     Bad { offset: u64, end: u64, reason: String },
@@ -193,9 +194,9 @@ impl RecordDecoder {
         done.map(|()| true)
     }
 
-    /// Called inside a block whose remaining bytes are zeros. Skips to the next block that is not
-    /// all zeros. Returns `None` at the end of the file: the zeros were preallocated or never
-    /// written back.
+    /// Skips zeros up to the next block that is not all zeros. The remaining bytes of the current
+    /// block must be zeros. Returns [`Found::End`] if only zeros follow: they were preallocated or
+    /// never written back, so they are not corruption.
     fn skip_zeros<E>(
         &mut self,
         zeros: Zeros,
@@ -213,7 +214,7 @@ impl RecordDecoder {
         Ok(Found::End)
     }
 
-    /// Skips the padding directly after a record. Zeros there are not corruption.
+    /// Skips the zero padding directly after a record. This padding is not corruption.
     fn pass_padding(&mut self) {
         let behind_record = self.partial.is_none() && self.told_end == self.block_offset + self.at as u64;
         if behind_record && self.block[self.at..].iter().all(|&byte| byte == 0) {
@@ -221,7 +222,7 @@ impl RecordDecoder {
         }
     }
 
-    /// Skips the bytes from `offset` to `resume` in this block, because they cannot be trusted.
+    /// Skips the bytes from `offset` to `resume` of the current block, because they may be corrupt.
     fn give_up(&mut self, offset: u64, resume: usize, reason: &str) -> Found {
         self.at = resume;
         Found::Bad { offset, end: self.block_offset + resume as u64, reason: reason.into() }
@@ -294,7 +295,8 @@ impl RecordDecoder {
         Event::Record { offset, bytes }
     }
 
-    /// Skips the bytes up to `end` and drops the record that is being assembled.
+    /// Returns the event for the corrupt bytes from `offset` to `end`. Drops the record that is
+    /// being assembled, and includes its fragments in the corrupt range.
     fn bad(&mut self, offset: u64, end: u64, reason: String) -> Event {
         self.told_end = end;
         let (offset, reason) = match self.partial.take() {

@@ -55,7 +55,7 @@ fn end(offset: u64, torn: bool) -> Event {
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
-/// Returns a first record that leaves `left` bytes of its block unused.
+/// Returns a record that, as the first record of a file, leaves `left` bytes of its block unused.
 fn filler(left: usize) -> Vec<u8> {
     vec![b'f'; BLOCK_BYTES - HEADER_BYTES - left]
 }

@@ -1,5 +1,6 @@
-//! Changes of the file table of a device. The file table is the result of all its changes. A
-//! checkpoint is the shortest sequence of changes with the same result.
+//! Changes of the file table of a raw device. The file table records the files with their names,
+//! lengths and slots (allocation units). The slot journal stores it as a sequence of changes. A
+//! checkpoint is the shortest sequence that gives the same file table.
 //! ```text
 //! tag (1 byte), then varints and a length-prefixed name
 //! 1  create file      file number, form (0 plain, 1 WAL), stream
@@ -27,7 +28,7 @@ pub enum Form {
     Log,
 }
 
-/// A change of the file table. File numbers start at 1 and are never used again.
+/// A change of the file table. File numbers start at 1 and are never reused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Creates an empty file without a name.
@@ -63,7 +64,7 @@ pub enum Change {
         /// The name.
         name: String,
     },
-    /// Removes a name.
+    /// Removes a name of a file.
     Unname {
         /// The name.
         name: String,
@@ -76,7 +77,7 @@ pub enum Change {
     },
     /// Reserves the file numbers below `file`.
     Next {
-        /// The number.
+        /// The smallest number that is not reserved.
         file: u64,
     },
 }

@@ -94,10 +94,10 @@ pub fn encode_entry(head: &Head, changes: &[Change]) -> Vec<u8> {
     out
 }
 
-/// Decodes a half. Returns `None` if the half has another format id, or if its checkpoint was
-/// interrupted by a power cut. All other invalid bytes are an error, because no power cut can
-/// leave them: a head is within one sector, no entry follows a checkpoint that is not durable, and
-/// bytes with a valid checksum can be decoded.
+/// Decodes a half. Returns `None` if the half has another format id, or if a power cut interrupted
+/// the writing of its checkpoint. All other invalid bytes are an error, because no power cut can
+/// leave them. A head is within one sector, so it is never torn. Entries are written only after
+/// the checkpoint is durable. Bytes with a valid checksum can always be decoded.
 pub fn decode(half: &[u8], id: u64) -> Result<Option<Half>, Damaged> {
     if half.iter().take(HEAD_BYTES).all(|byte| *byte == 0) {
         return Ok(None);
@@ -168,7 +168,8 @@ pub(super) fn entry<'a>(head: &Head, half: &'a [u8], at: usize) -> Option<&'a [u
     perhaps(half, at).filter(|found| found.is_right(head)).map(|found| found.changes)
 }
 
-/// The bytes from some offset of a half on, which may be a journal entry.
+/// Bytes at some offset of a half that have the form of a journal entry. They may be something
+/// else.
 pub(super) struct Perhaps<'a> {
     length: &'a [u8; 4],
     sum: u32,
@@ -183,17 +184,17 @@ pub(super) fn perhaps(half: &[u8], at: usize) -> Option<Perhaps<'_>> {
 }
 
 impl Perhaps<'_> {
-    /// Returns whether the bytes are an entry.
+    /// Returns whether the bytes are a valid entry of the half with this head.
     pub fn is_right(&self, head: &Head) -> bool {
         self.sum == crc::extend(crc::extend(head.seed, self.length), self.changes)
     }
 }
 
-/// Returns whether an entry after `end` records a device flush that covers `end`. The caller knows
-/// that no valid entry starts at `end`. The function tests each offset after `end`. It decodes the
-/// bytes at the offset before it computes their checksum, because decoding rejects most bytes
-/// after a few of them. Computing the checksums first would be slow: the lengths found in entries
-/// of an earlier generation add up to megabytes.
+/// Returns whether an entry after `end` records a device flush that covered the bytes at `end`.
+/// The caller knows that no valid entry starts at `end`. The function searches an entry at each
+/// offset after `end`. At each offset it decodes the bytes before it computes their checksum,
+/// because decoding rejects most bytes after a few of them. Computing the checksums first would be
+/// slow: the lengths found in entries of an earlier generation add up to megabytes.
 fn is_outlived(head: &Head, half: &[u8], end: usize) -> bool {
     let is_later = |change: &Change| matches!(change, Change::Flushed { end: told } if *told > end as u64);
     let tells = |bytes| Change::decode_all(bytes).is_ok_and(|changes| changes.iter().any(is_later));
@@ -283,8 +284,8 @@ mod tests {
         }
     }
 
-    /// A new generation with the same checkpoint must not be continued with entries of the old
-    /// generation.
+    /// The entries of an old generation must not be read as a continuation of a new generation,
+    /// even if both have the same checkpoint.
     #[test]
     fn entries_of_another_generation_do_not_count() {
         let (mut half, _) = half();
@@ -293,7 +294,8 @@ mod tests {
         assert_eq!(decode(&half, 9).unwrap().unwrap().changes, history()[..1]);
     }
 
-    /// A power cut during a checkpoint leaves its head or its changes, but no entry.
+    /// A power cut while a checkpoint is written leaves its head or its changes, but no entry after
+    /// it.
     #[test]
     fn an_interrupted_checkpoint_is_ignored() {
         let (old, _) = half();

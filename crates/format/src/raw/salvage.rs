@@ -1,5 +1,6 @@
-//! Salvages the valid parts of a corrupt half of the slot journal, so that files can be copied
-//! from the device. The device must not be written with the result.
+//! Salvages the valid parts of a corrupt half of the slot journal (the log of a raw device's file
+//! list), so that files can be copied from the device. The result must not be used to write to the
+//! device.
 use super::{
     Change,
     journal::{Head, WHAT, behind, checkpoint, decode_head, entry, entry_bytes, perhaps},
@@ -54,7 +55,7 @@ mod tests {
         journal::{encode_checkpoint, encode_entry},
     };
 
-    /// A wrong byte loses only the entry or the checkpoint that contains it.
+    /// One wrong byte must lose only the entry or the checkpoint that contains it.
     #[test]
     fn a_wrong_byte_costs_only_its_entry() {
         let changes = |n: u64| vec![Change::Name { file: n, name: "x".repeat(n as usize) }, Change::Next { file: n }];
@@ -77,8 +78,8 @@ mod tests {
             let left: Vec<_> = (2..6).filter(|n| hit != Some(*n as usize - 2)).map(changes).collect();
             assert_eq!(found.entries, left, "byte {at}");
             assert_eq!(found.checkpoint.is_some(), at >= ends[0], "byte {at}");
-            // Invalid bytes after the last complete entry may be left from a power cut, so they are
-            // no damage.
+            // A power cut may leave invalid bytes after the last complete entry, so these bytes are
+            // not reported as damage.
             assert_eq!(found.damage.len(), usize::from(at < ends[3]), "byte {at}");
         }
     }

@@ -1,5 +1,6 @@
-//! The superblock: identity and geometry of the device. Formatting the device writes two copies of
-//! the superblock, which never change afterwards.
+//! The superblock: identity and geometry of a raw device (a block device that holds a store
+//! without a file system). Formatting the device writes two copies of the superblock, which never
+//! change afterwards.
 //!
 //! ```text
 //! offset  size  field
@@ -66,7 +67,7 @@ impl Sizes {
     }
 }
 
-/// A valid superblock.
+/// The decoded and verified contents of a superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Superblock {
     sizes: Sizes,

@@ -7,8 +7,8 @@ use std::{borrow::Cow, ops::Range};
 const ZEROS_BYTES: u64 = 1 << 20;
 /// Number of bytes of each read when the reader searches the next valid frame.
 const SEARCHED_BYTES: u64 = 64 << 10;
-/// The search for the next valid frame reads frame bodies of at most this many times the segment's
-/// size.
+/// Limit of the search for the next valid frame. In total, the search reads frame bodies of at
+/// most this many times the segment's size.
 const SEARCH_MAX: u64 = 4;
 
 /// Reads the frames of a segment in order. It trusts no byte of the segment.
@@ -80,8 +80,8 @@ impl Frames {
         })
     }
 
-    /// Returns the offset where reading resumes after a corrupt frame. `end` is the end that the
-    /// frame states; its length may be corrupt too.
+    /// Returns the offset where reading resumes after a corrupt frame. `end` is the end of the
+    /// frame according to its header. The header may be corrupt too.
     fn after<E>(&self, end: u64, read: &mut impl FnMut(u64, &mut [u8]) -> Result<(), E>) -> Result<u64, E> {
         let mut header = [0; HEADER_BYTES];
         let left = self.file_bytes - end;

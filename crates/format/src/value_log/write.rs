@@ -58,6 +58,9 @@ impl Framer {
             Op::Put(key, value) => (PUT, key, Some(value)),
             Op::Delete(key) => (DELETE, key, None),
             Op::DeleteRange(from, to) => (DELETE_RANGE, from, Some(to)),
+            Op::FamilyPut(..) | Op::FamilyDelete(..) | Op::FamilyDeleteRange(..) => {
+                unreachable!("the engine creates no column families in a store with a value log")
+            }
         };
         out.push(kind);
         put_slice(out, key);

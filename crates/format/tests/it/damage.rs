@@ -1,12 +1,15 @@
-//! For any input, a decoder returns a result or an error. Decoders read back what encoders write.
+//! Property tests of the decoders. For any input, a decoder returns a result or an error and does
+//! not panic. Decoders also read back the bytes that encoders write.
 use proptest::{collection::vec, prelude::*};
 use std::{convert::Infallible, sync::Arc};
 use terrace_format::{
-    AddedTable, Batch, Codec, Edit, FileName, FormatFile, KeyOrder, Kind, Op, SeqNo, TableId, TableProperties, Within,
+    AddedTable, Batch, Codec, Edit, FamilyId, FileName, FormatFile, KeyOrder, Kind, Op, SeqNo, TableId,
+    TableProperties, Within,
     block::{Block, BlockBuilder, BlockCursor},
     bundle,
     coding::{Input, put_slice, put_varint32, put_varint64},
     compress::{compress, decompress},
+    edit::FamilyChange,
     filter::{Bloom, FilterBlock, FilterBlockBuilder, FilterPolicy},
     footer::{Footer, Handle, open_block},
     key,
@@ -49,14 +52,20 @@ fn any_edit() -> impl Strategy<Value = Edit> {
         },
     );
     let tables = (
-        vec((0..7_usize, internal_key()), 0..3),
-        vec((0..7_usize, any::<u64>().prop_map(TableId)), 0..4),
-        vec((0..7_usize, table), 0..4),
+        vec((0..21_usize, internal_key()), 0..3),
+        vec((0..21_usize, any::<u64>().prop_map(TableId)), 0..4),
+        vec((0..21_usize, table), 0..4),
         vec((any::<u64>().prop_map(TableId), any::<u64>()), 0..4),
     );
     let sequence = prop::option::of((0..=SeqNo::MAX.0).prop_map(SeqNo));
-    (vec("[a-z]{1,8}", 0..3), name, numbers, sequence, tables).prop_map(
-        |(requires, comparator, (log, previous, next), last_sequence, (compact_pointers, deleted, added, entries))| {
+    let family = (1..1000_u32, prop::option::of(("[ -~]{0,9}", "[a-z]{1,9}"))).prop_map(|(id, names)| match names {
+        Some((name, comparator)) => FamilyChange::Created { id: FamilyId(id), name, comparator },
+        None => FamilyChange::Dropped(FamilyId(id)),
+    });
+    let named = (name, vec(family, 0..3));
+    (vec("[a-z]{1,8}", 0..3), named, numbers, sequence, tables).prop_map(
+        |(requires, named, (log, previous, next), last_sequence, (compact_pointers, deleted, added, entries))| {
+            let (comparator, families) = named;
             Edit {
                 requires,
                 comparator,
@@ -64,6 +73,7 @@ fn any_edit() -> impl Strategy<Value = Edit> {
                 prev_log_number: previous,
                 next_file_number: next,
                 last_sequence,
+                families,
                 compact_pointers,
                 deleted,
                 added,
@@ -71,17 +81,6 @@ fn any_edit() -> impl Strategy<Value = Edit> {
             }
         },
     )
-}
-
-fn batch(ops: &[(Vec<u8>, Option<Vec<u8>>)]) -> Batch {
-    let mut batch = Batch::new();
-    for (key, value) in ops {
-        match value {
-            Some(value) => batch.put(key, value),
-            None => batch.delete(key),
-        }
-    }
-    batch
 }
 
 fn built(entries: &[(Vec<u8>, Vec<u8>)], restart_interval: usize) -> Vec<u8> {
@@ -141,7 +140,8 @@ fn flips() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {
     vec((any::<prop::sample::Index>(), 1..=255_u8), 1..4)
 }
 
-/// Iterates over a corrupt block in every way. Only entries and errors may be returned.
+/// Iterates over a corrupt block in every way that a cursor offers. The cursor may return only
+/// entries and errors.
 fn walk(bytes: Vec<u8>, target: &[u8]) {
     let Ok(block) = Block::of_internal_keys(bytes) else { return };
     let (limit, block) = (block.byte_len() + 2, Arc::new(block));
@@ -182,15 +182,24 @@ proptest! {
     }
 
     #[test]
-    fn batches_come_back(ops in vec((bytes(30), prop::option::of(bytes(60))), 0..20), flips in flips()) {
-        let batch = batch(&ops);
+    fn batches_come_back(
+        ops in vec((bytes(30), prop::option::of(bytes(60))), 0..20),
+        families in vec(0..3_u32, 20),
+        flips in flips(),
+    ) {
+        let mut batch = Batch::new();
+        for ((key, value), family) in ops.iter().zip(families) {
+            let op = value.as_ref().map_or(Op::Delete(key), |value| Op::Put(key, value));
+            batch.add(op.in_family(FamilyId(family)));
+        }
         let decoded = Batch::decode(batch.as_bytes().to_vec()).unwrap();
-        let found: Vec<_> = decoded.ops().map(|op| match op {
+        let found: Vec<_> = decoded.ops().map(|op| match op.split().1 {
             Op::Put(key, value) => (key.to_vec(), Some(value.to_vec())),
             Op::Delete(key) => (key.to_vec(), None),
-            Op::DeleteRange(..) => panic!("nobody wrote one"),
+            _ => panic!("the batch has only puts and deletes"),
         }).collect();
         prop_assert_eq!(found, ops);
+        prop_assert_eq!(&decoded, &batch);
         let mut bytes = batch.as_bytes().to_vec();
         flip(&mut bytes, &flips);
         if let Ok(batch) = Batch::decode(bytes) {
@@ -223,7 +232,8 @@ proptest! {
         prop_assert!(found == records);
     }
 
-    /// Corruption of a WAL may lose records but never produces one that was not written.
+    /// Corruption of a WAL may lose records. The decoder must never return a record that was not
+    /// written.
     #[test]
     fn damaged_logs_hold_only_what_was_written(
         sizes in vec(prop_oneof![8..100_usize, 30_000..40_000_usize], 1..20),

@@ -1,9 +1,9 @@
 //! Terrace's own formats are frozen: each version writes and reads the same bytes as earlier
 //! versions.
 //!
-//! The files in tests/golden/terrace have these bytes in hex. After a deliberate change of a
-//! format, which must keep the old format readable, `TERRACE_BLESS=1 cargo test -p terrace-format
-//! --test it -- frozen::` rewrites the files.
+//! The files in tests/golden/terrace contain these bytes in hex. After a deliberate change of a
+//! format, `TERRACE_BLESS=1 cargo test -p terrace-format --test it -- frozen::` rewrites the
+//! files. Such a change must keep the old format readable.
 use std::{convert::Infallible, fs, path::PathBuf};
 use terrace_format::{
     Batch, Codec, Edit, FormatFile, Layout, LogId, Referred, SegmentId, SeqNo, TableId, TableProperties,
@@ -102,8 +102,8 @@ fn references() {
     assert_eq!((edit.encode(), Edit::decode(&bytes)), (bytes, Ok(edit)));
 }
 
-/// A later codec version may find better matches, so the compressed value is only read, not
-/// written.
+/// The test only reads the compressed value. It does not compare the encoder's bytes with it,
+/// because a later version of the codec may find better matches.
 #[test]
 fn value_log() {
     let mut batch = Batch::new();
@@ -188,7 +188,9 @@ fn pairs() {
     assert_eq!(bytes, frozen("pairs.hex", about, &bytes));
 }
 
-/// A later codec version may find better matches, so these bytes are only read, not written.
+/// The test only reads the compressed bytes. It does not compare the encoder's bytes with them,
+/// because a later version of a codec may find better matches.
+/// later version of a codec may find better matches.
 #[test]
 fn compressed_blocks() {
     let raw = b"terrace, terrace, terrace, terrace, terrace, terrace, terrace!".to_vec();
@@ -230,7 +232,7 @@ fn slot_journal() {
     ];
     let (head, mut half) = journal::encode_checkpoint(7, 2, &checkpoint);
     entries.iter().for_each(|changes| half.extend(journal::encode_entry(&head, changes)));
-    // Takes only heads and entries, without the padding zeros.
+    // Returns the head, the checkpoint and the entries of a half, without the padding zeros.
     let short = |half: &[u8]| [&half[..36], &half[PAGE..PAGE + 25], &half[2 * PAGE..]].concat();
     let about = "A half of a slot journal: its head; a checkpoint of one log; three entries.";
     assert_eq!(short(&half), frozen("slot-journal.hex", about, &short(&half)));

@@ -1,5 +1,6 @@
-//! Computes a row from counters: differences, ratios and percentiles. The functions are pure. A
-//! figure is unknown if one of its inputs is unknown.
+//! Computes a row (the result of one engine in one workload) from counters: differences, ratios
+//! and percentiles. The functions perform no I/O. A figure is `None` (unknown) if one of its
+//! inputs is unknown.
 use super::{Amplification, Bytes, CpuSeconds, Latency, OverTime, Row, SYNC_KINDS, SyncRow, SyncRows};
 use crate::{
     ledger::LedgerDelta,
@@ -8,16 +9,17 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// The engine's own counters at the start of a stage and after it settled.
+/// The engine's own counters before a stage (a measured part of a workload), and after its
+/// background work has finished.
 pub struct EngineCountsPair {
-    /// Counters at the start of the stage.
+    /// The engine's counters at the start of the stage.
     pub start: EngineCounts,
-    /// Counters after the stage has settled.
+    /// Counters after the background work of the stage has finished.
     pub settled: EngineCounts,
 }
 
 impl EngineCountsPair {
-    /// Returns the increase of the byte counts that `of` selects.
+    /// Returns the increase of the byte counts that the function `of` selects.
     fn bytes(&self, of: fn(&EngineCounts) -> Option<&BTreeMap<String, u64>>) -> Option<BTreeMap<String, u64>> {
         let (before, after) = (of(&self.start)?, of(&self.settled)?);
         let grown =
@@ -25,7 +27,7 @@ impl EngineCountsPair {
         Some(after.iter().map(grown).collect())
     }
 
-    /// Returns the increase of the sync counts that `of` selects.
+    /// Returns the increase of the sync counts that the function `of` selects.
     fn syncs(
         &self,
         of: fn(&EngineCounts) -> Option<&BTreeMap<String, SyncCount>>,
@@ -53,8 +55,8 @@ impl EngineCountsPair {
     }
 }
 
-/// Fills `row` with the measurements. `own` is `None` if the engine's counters before and after
-/// the stage cannot be compared.
+/// Fills `row` with the measurements. `own` contains the engine's counters before and after the
+/// stage. It is `None` if the stage reopened the store, because the two cannot be compared then.
 pub fn fill(row: &mut Row, outcome: &Outcome, own: Option<&EngineCountsPair>, ledger: LedgerDelta) {
     let tally = outcome.tally;
     let seconds = outcome.seconds;
@@ -92,7 +94,7 @@ pub fn fill(row: &mut Row, outcome: &Outcome, own: Option<&EngineCountsPair>, le
     row.ra = read.and_then(|read| ratio(read as f64, tally.returned_bytes as f64));
 
     let outside: Option<BTreeMap<String, SyncRow>> = ledger.syncs_outside.map(|kinds| {
-        // The duration of a sync of the whole file system is not visible outside the process.
+        // The kernel's trace shows how often `syncfs` was called but not how long the calls took.
         let seen = |kind: &str, sync: SyncCount| {
             let row = known(sync);
             SyncRow { blocking: None, seconds: row.seconds.filter(|_| kind != "filesystem"), ..row }
@@ -114,8 +116,8 @@ fn known(sync: SyncCount) -> SyncRow {
     SyncRow { count: sync.count, blocking: Some(sync.blocking), bytes: sync.bytes, seconds: Some(sync.seconds) }
 }
 
-/// Returns rows for all kinds of [`SYNC_KINDS`]. If `counted` lacks a kind, this kind has zero
-/// syncs. Without `counted`, every kind is unknown.
+/// Returns a row for each kind in [`SYNC_KINDS`]. A kind that `counted` lacks has zero syncs. If
+/// `counted` is `None`, the row of each kind is unknown.
 fn sync_rows(counted: Option<BTreeMap<String, SyncRow>>) -> SyncRows {
     let Some(counted) = counted else {
         return SyncRows { kinds: SYNC_KINDS.map(|kind| (kind.to_string(), None)).into(), ..SyncRows::default() };
@@ -128,7 +130,8 @@ fn sync_rows(counted: Option<BTreeMap<String, SyncRow>>) -> SyncRows {
     SyncRows { count: Some(count), blocking, tables_by_purpose: None, kinds }
 }
 
-/// Returns the ratios that docs/lab.md defines. A ratio is known if both of its layers are known.
+/// Returns the ratios that docs/lab.md defines. A ratio is unknown if the bytes of one of its two
+/// layers are unknown.
 pub fn amplification(bytes: &Bytes) -> Amplification {
     let over = |upper: Option<u64>, lower: Option<u64>| ratio(upper? as f64, lower? as f64);
     let wa1 = over(bytes.device, Some(bytes.user));

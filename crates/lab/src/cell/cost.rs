@@ -1,5 +1,6 @@
-//! Measures the cost of the driver itself in this process. It fills an engine that does nothing
-//! with random keys, with and without latency recording, and it checks correct results.
+//! Measures the cost of the benchmark driver itself. The driver puts random keys into an engine
+//! that does nothing, with and without latency recording. The measurement also includes the check
+//! of correct results, and runs in the process that runs the cell.
 use super::{CellSpec, DriverCost};
 use crate::{
     engines::null::Null,
@@ -12,12 +13,13 @@ use crate::{
 use anyhow::Result;
 use std::{hint::black_box, time::Instant};
 
-/// Maximum number of operations of one measurement: about 0.1 s of work.
+/// Maximum number of operations of one measurement. They take about 0.1 s.
 const OPS_MAX: u64 = 1_000_000;
-/// Number of entries in a scan. They fit into the processor's cache, as entries do that an engine
-/// has just returned.
+/// Number of entries in the measured scan. All of these entries fit into the processor's cache,
+/// because entries that an engine has just returned are in that cache, too.
 const PAIRS_MAX: u64 = 1000;
-/// Number of repetitions. The fastest one is the result, because disturbances only add time.
+/// Number of repetitions. The fastest repetition is the result, because disturbances only add
+/// time.
 const ROUNDS: usize = 3;
 
 /// Measures the driver on one thread, with the keys and values of `spec`.
@@ -32,7 +34,7 @@ pub fn driver(spec: &CellSpec) -> Result<DriverCost> {
     })
 }
 
-/// Returns ns per operation of a random fill.
+/// Returns the time of the driver per put of a random key, in ns.
 fn fill(spec: &CellSpec) -> Result<f64> {
     let mut store = Store::at(&Null { on_device: false }, spec)?;
     store.open()?;
@@ -47,7 +49,7 @@ fn fill(spec: &CellSpec) -> Result<f64> {
     Ok(best)
 }
 
-/// Returns ns per check of a correct result.
+/// Returns the time of the driver to check one correct result of a read, in ns.
 fn check(spec: &CellSpec) -> Result<f64> {
     let content = Content::decimal(spec, spec.value_size)?;
     let mut rng = Job::new(spec, "check", 0).rng(0);
@@ -60,7 +62,7 @@ fn check(spec: &CellSpec) -> Result<f64> {
     Ok(start.elapsed().as_nanos() as f64 / spec.num as f64)
 }
 
-/// Returns ns per check of the next entry of a scan.
+/// Returns the time of the driver to check one entry of a scan, in ns.
 fn pair(spec: &CellSpec) -> Result<f64> {
     let content = Content::decimal(spec, spec.value_size)?;
     let pairs: Vec<(Vec<u8>, &[u8])> = (0..spec.num.min(PAIRS_MAX))

@@ -1,4 +1,4 @@
-//! The messages that a child process sends while it runs a cell.
+//! The messages that a child process sends while it runs a cell (one engine in one round).
 use super::row::Row;
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Event {
-    /// Progress of the current workload, about twice a second.
+    /// Reports the progress of the current workload. It is sent about twice a second.
     Progress {
         /// The progress.
         progress: Progress,
@@ -15,14 +15,14 @@ pub enum Event {
     Row(Box<Row>),
 }
 
-/// Progress of a workload.
+/// Progress of a workload in a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     /// Name of the workload.
     pub workload: String,
-    /// `run` while the workload runs, then `settle` while background work finishes.
+    /// `run` while the operations run, then `settle` while the engine's background work finishes.
     pub phase: String,
-    /// Number of finished operations.
+    /// Number of operations that have finished so far.
     pub done: u64,
     /// Total number of operations, as far as known.
     pub total: u64,

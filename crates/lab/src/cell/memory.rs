@@ -1,6 +1,6 @@
-//! Memory limit of a cell while it reads. The cell gets its own control group (cgroup). In it, the
-//! kernel also counts the page cache, inodes and directory entries of the files that the cell
-//! reads.
+//! Limits the memory of a cell (one engine in one round) while it reads. The process of the cell
+//! gets its own control group (cgroup). In this cgroup, the kernel also counts the page cache,
+//! inodes and directory entries of the files that the process reads.
 use anyhow::{Context, Result, bail};
 use std::{
     fs,
@@ -15,7 +15,7 @@ const PREFIX: &str = "terrace-lab-";
 /// Maximum time in which the kernel must reclaim the memory above the limit.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The cgroup of this process. Dropping it moves the process back to its previous cgroup.
+/// The cgroup of this process. Dropping this value moves the process back to its previous cgroup.
 pub struct MemoryGroup {
     path: PathBuf,
     /// Previous cgroup of the process.
@@ -24,7 +24,7 @@ pub struct MemoryGroup {
     files: CgroupFiles,
 }
 
-/// The names of files and values in one version of cgroups.
+/// The names of the cgroup's files, and the text for "no limit", in one version of cgroups.
 struct CgroupFiles {
     file: &'static str,
     no_limit: &'static str,
@@ -33,7 +33,8 @@ struct CgroupFiles {
 const V1: CgroupFiles = CgroupFiles { file: "memory.limit_in_bytes", no_limit: "-1" };
 const V2: CgroupFiles = CgroupFiles { file: "memory.max", no_limit: "max" };
 
-/// Checks whether a memory limit can be set on this machine; the error gives the reason.
+/// Checks that a memory limit can be set on this machine. The error gives the reason why it
+/// cannot.
 pub fn check() -> Result<()> {
     let probe = parent()?.0.join(format!("{PREFIX}check-{}", process::id()));
     fs::create_dir(&probe).and_then(|()| fs::remove_dir(&probe)).context("memory: make a control group")
@@ -51,16 +52,17 @@ impl MemoryGroup {
         Ok(group)
     }
 
-    /// Sets or removes the limit. The kernel reclaims memory above the limit immediately. If it
-    /// cannot reclaim enough, this is an error; under cgroup v2, the kernel then ends the process.
+    /// Sets the limit of the cgroup, or removes it if `is` is false. The kernel reclaims memory
+    /// above a new limit immediately. If the kernel cannot reclaim enough, the function returns an
+    /// error. Under cgroup v2, the kernel then also ends the process.
     pub fn limited(&self, is: bool) -> Result<()> {
         let file = self.path.join(self.files.file);
         let limit = if is { self.limit.to_string() } else { self.files.no_limit.into() };
         let begin = Instant::now();
         loop {
             match fs::write(&file, &limit) {
-                // The kernel stops after a few attempts, because it reclaims a file system's memory
-                // in parts. The limit is therefore set again.
+                // The kernel gives up after a few attempts to reclaim memory, because it reclaims a
+                // file system's memory in parts. The loop therefore sets the limit again.
                 Err(error) if error.kind() == ErrorKind::ResourceBusy && begin.elapsed() < PATIENCE => {
                     thread::sleep(PATIENCE / 100);
                 }
@@ -83,7 +85,7 @@ impl Drop for MemoryGroup {
     }
 }
 
-/// Removes cgroups of processes that were killed.
+/// Removes the cgroups below `parent` of processes that have been killed.
 fn remove_leftovers(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -94,10 +96,10 @@ fn remove_leftovers(parent: &Path) {
     }
 }
 
-/// Returns the directory for new cgroups, the process's own cgroup, and the file names. Under
-/// cgroup v1, a new cgroup is a child of the process's own cgroup, so the limits of that cgroup
-/// remain in effect. Under v2, a cgroup with processes has no children, so the new cgroup is a
-/// child of the root.
+/// Returns the directory for new cgroups, the process's own cgroup, and the names of a cgroup's
+/// files. Under cgroup v1, a new cgroup is a child of the process's own cgroup, so the limits of
+/// that cgroup remain in effect. Under v2, a cgroup with processes has no children, so the new
+/// cgroup is a child of the root.
 fn parent() -> Result<(PathBuf, PathBuf, CgroupFiles)> {
     let read = |path: &str| fs::read_to_string(path).with_context(|| format!("read {path}"));
     let (mounts, groups) = (read("/proc/self/mountinfo")?, read("/proc/self/cgroup")?);
@@ -116,7 +118,8 @@ fn parent() -> Result<(PathBuf, PathBuf, CgroupFiles)> {
 /// Returns the mount point of the v1 memory controller, or else that of v2, and the process's
 /// cgroup below it.
 fn find(mounts: &str, groups: &str) -> Option<(PathBuf, String, usize)> {
-    // Example of a line: `30 23 0:26 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory`
+    // Example of a line in the list of mounts: `30 23 0:26 / /sys/fs/cgroup/memory rw,relatime -
+    // cgroup cgroup rw,memory`
     let mount = |kind: &str, option: Option<&str>| {
         mounts.lines().find_map(|line| {
             let (mount, about) = line.split_once(" - ")?;
@@ -126,7 +129,8 @@ fn find(mounts: &str, groups: &str) -> Option<(PathBuf, String, usize)> {
             is_it.then(|| mount.split(' ').nth(4).map(PathBuf::from))?
         })
     };
-    // Examples of a line: `4:memory:/a/group`, and under v2 `0::/a/group`
+    // Examples of lines in the list of the process's cgroups: `4:memory:/a/group` under v1,
+    // `0::/a/group` under v2
     let own = |controller: &str| {
         groups.lines().find_map(|line| {
             let mut parts = line.splitn(3, ':').skip(1);

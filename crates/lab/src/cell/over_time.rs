@@ -1,11 +1,11 @@
-//! Operations and latencies of a workload over time, for plots. Such plots show stalls that
+//! Operations and latencies of a workload over time, for plots. Plots over time show stalls that
 //! percentiles over the whole run do not show.
 use crate::measure::{Kind, Span, Timeline};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Operations and latencies in up to 128 spans (periods) of equal length. Each list has one item
-/// per span, in order of time.
+/// Operations and latencies in up to 128 spans (periods of time) of equal length. Each list has
+/// one item per span, in order of time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OverTime {
     /// Length of a span in seconds; the last span ends with the last operation.
@@ -16,20 +16,20 @@ pub struct OverTime {
     pub latency_us: BTreeMap<String, LatencyOverTime>,
 }
 
-/// Latencies of one kind of operation in µs, at most 1/16 too large. A span without such
-/// operations has `None`.
+/// Latencies of one kind of operation in µs, with one item per span. A latency is at most 1/16
+/// larger than the exact one. A span without such operations has `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyOverTime {
-    /// Median.
+    /// Median in each span.
     pub p50: Vec<Option<f64>>,
-    /// 99th percentile.
+    /// 99th percentile in each span.
     pub p99: Vec<Option<f64>>,
-    /// Maximum.
+    /// Maximum in each span.
     pub max: Vec<Option<f64>>,
 }
 
 impl OverTime {
-    /// Converts the timeline of a whole run.
+    /// Converts the timeline that was recorded during a run.
     pub fn of(timeline: &Timeline) -> OverTime {
         let spans = timeline.spans();
         let occurred = |kind: &Kind| spans.iter().any(|span| span.latencies(*kind).is_some());

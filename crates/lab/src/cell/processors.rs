@@ -1,5 +1,6 @@
-//! The processors that a cell may use. A real drive has processors of its own. If this machine
-//! emulates the drive, some of its processors are reserved for the emulation.
+//! Selects the processors that a cell (one engine in one round) may use. A real drive does not use
+//! the processors of the machine. If this machine emulates the drive, the lab therefore reserves
+//! some processors for the emulation.
 use anyhow::{Context, Result, bail};
 use nix::{
     sched::{CpuSet, sched_getaffinity, sched_setaffinity},

@@ -1,4 +1,4 @@
-//! The result of one engine in one workload and round.
+//! The row: the result of one engine in one workload and one round.
 use super::{over_time::OverTime, spec::CellSpec};
 use crate::{
     machine::Machine,
@@ -7,10 +7,11 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The kinds of syncs in every row, in the order of reports.
+/// The kinds of syncs that every row contains, in the order of reports. A kind is that of the
+/// synced file.
 pub const SYNC_KINDS: [&str; 7] = ["tables", "manifest", "log", "value_log", "directory", "root", "filesystem"];
 
-/// Latencies of one kind of operation, in µs.
+/// Latencies of one kind of operation, such as puts, in µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Number of operations timed.
@@ -40,35 +41,35 @@ pub struct Latency {
     pub max: f64,
 }
 
-/// Bytes moved at each layer (docs/lab.md), from the start of the workload until background work
-/// has finished.
+/// Bytes moved at each layer (docs/lab.md), from the start of the workload until its background
+/// work has finished.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bytes {
-    /// Keys and values of acknowledged puts, and keys of acknowledged deletes.
+    /// Bytes of the keys and values of acknowledged puts, and of the keys of acknowledged deletes.
     pub user: u64,
-    /// Keys and values returned by reads.
+    /// Bytes of the keys and values that reads returned.
     pub returned: u64,
     /// Bytes that the engine wrote to its storage, by its own count.
     pub engine: Option<u64>,
-    /// `engine` by purpose.
+    /// The bytes of `engine` by purpose, such as `wal`, `flush` or `compaction`.
     pub engine_by_purpose: Option<BTreeMap<String, u64>>,
-    /// The `compaction` part of `engine` by output level. Levels without output are omitted.
+    /// The bytes of compactions in `engine`, by output level. Levels without output are omitted.
     #[serde(default)]
     pub engine_compaction_by_level: Option<BTreeMap<String, u64>>,
     /// Bytes that the process wrote according to the kernel, minus writes that were cancelled
     /// before they reached the device.
     pub process: Option<u64>,
-    /// Bytes read from storage for the process.
+    /// Bytes that the kernel read from storage for the process.
     pub process_read: Option<u64>,
     /// Bytes written to the block device.
     pub device: Option<u64>,
     /// Bytes read from the block device.
     pub device_read: Option<u64>,
-    /// `device` by cause. The causes are kinds of files (the first write to a block), `rewritten`
-    /// (later writes to a block), `directory`, `metadata`, `journal`, `elsewhere` (other files on
-    /// the device) and `unknown`.
+    /// The bytes of `device` by cause. The causes are kinds of files (the first write to a block),
+    /// `rewritten` (later writes to a block), `directory`, `metadata`, `journal`, `elsewhere`
+    /// (other files on the device) and `unknown`.
     pub device_by_cause: Option<BTreeMap<String, u64>>,
-    /// The `rewritten` part of `device_by_cause`, by kind of file.
+    /// The `rewritten` bytes of `device_by_cause`, by kind of file.
     #[serde(default)]
     pub device_rewritten_by_kind: Option<BTreeMap<String, u64>>,
     /// Bytes that the process dirtied and that were deleted before they were written to a device.
@@ -79,30 +80,30 @@ pub struct Bytes {
     pub drive: Option<u64>,
     /// Bytes programmed into flash.
     pub nand: Option<u64>,
-    /// `nand` by cause: `host`, `gc`, `wear_levelling`, `padding`.
+    /// The bytes of `nand` by cause: `host`, `gc`, `wear_levelling`, `padding`.
     pub nand_by_cause: Option<BTreeMap<String, u64>>,
 }
 
-/// Write amplification. Each field is the ratio of two fields of [`Bytes`], the bytes of two
-/// layers.
+/// Write amplification. Each field is a ratio between the bytes of two layers, which are two
+/// fields of [`Bytes`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Amplification {
-    /// engine / user.
+    /// Bytes written by the engine / bytes written by the user.
     pub engine: Option<f64>,
-    /// device / engine.
+    /// Bytes written to the device / bytes written by the engine.
     pub fs: Option<f64>,
-    /// device / user.
+    /// Bytes written to the device / bytes written by the user.
     pub wa1: Option<f64>,
-    /// nand / device.
+    /// Bytes programmed into flash / bytes written to the device.
     pub wa2: Option<f64>,
-    /// `wa1` × `wa2`.
+    /// Total write amplification: `wa1` × `wa2`.
     pub total: Option<f64>,
 }
 
 /// Syncs of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SyncRow {
-    /// Number of calls.
+    /// Number of calls of this kind.
     pub count: u64,
     /// Number of calls that blocked a foreground write, a flush or a compaction.
     pub blocking: Option<u64>,
@@ -120,7 +121,8 @@ pub struct SyncRows {
     pub count: Option<u64>,
     /// Number of blocking calls of all kinds.
     pub blocking: Option<u64>,
-    /// Syncs of SSTables by the purpose of the SSTable, if the engine reports it.
+    /// Syncs of SSTables by the purpose for which the SSTable was written, if the engine reports
+    /// it.
     #[serde(default)]
     pub tables_by_purpose: Option<BTreeMap<String, SyncRow>>,
     /// Syncs by kind; `None` if the kind was not counted.
@@ -137,20 +139,20 @@ pub struct CpuSeconds {
     pub system: f64,
 }
 
-/// Cost of the driver itself. It is measured in the same process, in a random fill of an engine
-/// that does nothing.
+/// Cost of the benchmark driver itself. It is measured in the same process, with an engine that
+/// does nothing and random keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DriverCost {
-    /// ns per operation.
+    /// Time per put in ns.
     pub ns_per_op: f64,
-    /// ns per operation with latency recording.
+    /// Time per put in ns, if latencies are recorded.
     pub ns_per_op_with_latency: f64,
-    /// ns per check of a read result.
+    /// Time in ns to check one result of a read.
     pub ns_per_check: f64,
-    /// ns per check of one entry of a scan.
+    /// Time in ns to check one entry of a scan.
     pub ns_per_pair: f64,
-    /// Memory in bytes that holds the expected contents of the store. It is a part of the process's
-    /// memory.
+    /// Memory of the driver's expected contents of the store, in bytes. This is a part of the
+    /// process's memory.
     pub memory_bytes: u64,
 }
 
@@ -162,13 +164,14 @@ pub struct Row {
     pub name: String,
     /// Engine name without its preset.
     pub engine: String,
-    /// Preset name, also for the default preset; `None` if the engine has no presets.
+    /// Name of the preset, which is also present for the default preset. `None` if the engine has
+    /// no presets.
     pub preset: Option<String>,
     /// Version of the engine.
     pub version: String,
     /// Name of the workload.
     pub workload: String,
-    /// Number of the round, from 1.
+    /// Number of the round, from 1. In each round, every engine runs once.
     pub round: u32,
     /// Number of keys of a fill. Some workloads use a fraction of it.
     pub num: u64,
@@ -178,7 +181,7 @@ pub struct Row {
     pub value_size: usize,
     /// Number of threads.
     pub threads: usize,
-    /// Changes per write.
+    /// Number of changes (puts and deletes) per write.
     pub batch: usize,
     /// Seed of the cell's random choices.
     pub seed: u64,
@@ -192,17 +195,17 @@ pub struct Row {
     pub found: u64,
     /// Seconds until the last operation finished.
     pub seconds: Option<f64>,
-    /// `seconds` / operations of one thread, in µs. This is the mean time of an operation in one
-    /// thread.
+    /// Mean time of an operation in one thread, in µs: `seconds` divided by the number of
+    /// operations of one thread.
     pub micros_per_op: Option<f64>,
-    /// Bytes that the user wrote and read / `seconds`, in MiB per second.
+    /// Bytes that the user wrote and read, divided by `seconds`, in MiB per second.
     pub user_mib_per_s: Option<f64>,
     /// Seconds from the last operation until background work finished. They include the single sync
     /// of the file system that the lab performs at the end.
     pub settle_seconds: Option<f64>,
-    /// Seconds of this sync.
+    /// Seconds of the single sync that the lab performs at the end.
     pub settle_sync_seconds: Option<f64>,
-    /// Whether background work finished within the time limit.
+    /// Whether background work finished within the time limit of the lab.
     pub settled: Option<bool>,
     /// Latencies by kind of operation; empty if latency was not recorded.
     pub latency_us: BTreeMap<String, Latency>,
@@ -222,7 +225,7 @@ pub struct Row {
     pub sa: Option<f64>,
     /// Syncs that the engine counted, or that the kernel counted if the engine does not count them.
     pub syncs: SyncRows,
-    /// Syncs of the process that the kernel counted, if available.
+    /// Syncs of the process that the kernel counted; `None` if the kernel cannot count them.
     pub syncs_outside: Option<BTreeMap<String, SyncRow>>,
     /// Number of memtable flushes, if the engine reports it.
     #[serde(default)]
@@ -243,7 +246,7 @@ pub struct Row {
     pub peak_anon_bytes: Option<u64>,
     /// Processor time until background work finished.
     pub cpu_seconds: Option<CpuSeconds>,
-    /// Processor seconds by thread name, of the threads that ran until the end.
+    /// Processor seconds by thread name. Only threads that still ran at the end are included.
     #[serde(default)]
     pub cpu_by_thread: Option<BTreeMap<String, f64>>,
     /// Build of the engine.
@@ -260,7 +263,8 @@ pub struct Row {
     pub load_before: Option<f64>,
     /// One-minute load average of the machine after the workload.
     pub load_after: Option<f64>,
-    /// Whether other processes used the machine. The parent process sets this field.
+    /// Whether other processes used so much processor time that the row's times are doubtful. The
+    /// parent process sets this field.
     pub disturbed: Option<bool>,
     /// Notes on figures of this row.
     pub notes: Vec<String>,

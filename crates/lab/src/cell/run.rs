@@ -1,5 +1,5 @@
-//! Runs a cell: opens an empty store, runs and measures each stage of its workloads, and closes
-//! the store.
+//! Runs a cell (one engine in one round): opens an empty store, runs and measures each stage of
+//! its workloads, and closes the store.
 use super::{
     CellSpec, Event, Progress, Row,
     account::{self, EngineCountsPair},
@@ -20,20 +20,20 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-/// Looks up an engine by its name.
+/// A function that looks up an engine by its name.
 pub type Engines<'a> = &'a dyn Fn(&str) -> Result<Box<dyn Engine>>;
 
-/// Maximum time to wait after all work until all version edits are durable: six times the default
-/// commit interval of ext4's journal.
+/// Maximum time to wait, after all work has finished, until all version edits are durable. It is
+/// six times the default commit interval of ext4's journal.
 const PENDING_MAX: Duration = Duration::from_secs(30);
 
-/// Runs the workloads of `spec` in order on one new store. Emits a row for each stage of each
-/// workload.
+/// Runs the workloads of `spec` in order on one new store. Emits a row for each stage (measured
+/// part) of each workload.
 ///
-/// A wrong result of the store, an error of the engine or a full disk ends the cell. The row of
-/// that stage contains the message, and it is the last row. If the engine is not available, every
-/// row contains this error. The function returns an error only for a `spec` that no engine could
-/// run.
+/// The cell ends if the store returns a wrong result, if the engine returns an error, or if the
+/// disk is full. The last row is then the row of that stage, and it contains the error message. If
+/// the engine is not available, every row contains this error. The function returns an error only
+/// for a `spec` that no engine could run.
 pub fn run_cell(spec: &CellSpec, engines: Engines<'_>, emit: &mut dyn FnMut(Event)) -> Result<()> {
     workload::validate(spec)?;
     spec.processors.map_or(Ok(()), processors::keep_to)?;
@@ -57,7 +57,8 @@ pub fn run_cell(spec: &CellSpec, engines: Engines<'_>, emit: &mut dyn FnMut(Even
     blank.driver = Some(cost::driver(spec)?);
 
     fs::create_dir_all(&spec.dir).with_context(|| format!("make {}", spec.dir.display()))?;
-    // The ledger must be open before the engine starts its threads.
+    // The ledger must be open before the engine starts its threads. It covers only the threads that
+    // exist when it is opened, and the threads that those start later.
     let mut ledger = Ledger::open(&spec.dir, spec.device.as_deref());
     let mut store = match Store::create(&*engine, spec) {
         Ok(store) => store,
@@ -84,7 +85,7 @@ pub fn run_cell(spec: &CellSpec, engines: Engines<'_>, emit: &mut dyn FnMut(Even
     Ok(())
 }
 
-/// Interval of progress reports while the engine settles.
+/// Interval between two progress reports while the engine's background work finishes.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 
 fn find(spec: &CellSpec, engines: Engines<'_>) -> Result<(Box<dyn Engine>, EngineBuild)> {
@@ -97,8 +98,8 @@ fn failed(blank: &Row, workload: String, error: &anyhow::Error) -> Event {
     Event::Row(Box::new(Row { workload, error: Some(format!("{error:#}")), ..blank.clone() }))
 }
 
-/// Runs one stage: prepares the store, measures the work, and waits for the end of background
-/// work.
+/// Runs one stage: prepares the store, measures the work, and waits until background work has
+/// finished.
 fn measure(
     stage: &dyn Stage,
     store: &mut Store<'_>,
@@ -117,7 +118,8 @@ fn measure(
     };
 
     let start = store.target().counters();
-    // A stage that only reads must find cold caches. Listing all files repeatedly would warm them.
+    // A stage that only reads must start with cold caches. The repeated listing of all files, which
+    // finds the peak size, would warm them.
     let space_peak = (!stage.only_reads()).then(|| PeakSpace::start(store.dir()));
     let peaks = Peaks::start();
     let drive_before = ledger.query_drive();
@@ -171,9 +173,10 @@ fn measure(
     Ok(row)
 }
 
-/// Waits until all version edits are durable. Obsolete files take space until then, and their
-/// removal is a part of this stage. The engine does no work meanwhile, so the wait is not part of
-/// the settle time. Returns the number of edits that are still not durable.
+/// Waits until all version edits are durable, at most for [`PENDING_MAX`]. Obsolete files take
+/// space until then, and their removal is a part of this stage. The wait is not part of the settle
+/// time, because the engine does no work in this time. Returns the number of edits that are still
+/// not durable.
 fn await_pending(target: &dyn Target) -> u64 {
     let start = Instant::now();
     loop {

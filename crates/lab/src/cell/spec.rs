@@ -1,9 +1,10 @@
-//! The description of a cell.
+//! The description of a cell (one engine in one round).
 use crate::{target::Settings, workload::ycsb::Update};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// The complete description of a cell. The same seed gives the same operations for every engine.
+/// The complete description of a cell. With the same seed, every engine receives the same
+/// operations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellSpec {
     /// Name of the engine, in the form of `--engine`.
@@ -24,7 +25,7 @@ pub struct CellSpec {
     pub batch: usize,
     /// Seed of every random choice.
     pub seed: u64,
-    /// Number of the round, from 1.
+    /// Number of the round, from 1. In each round, every engine runs once.
     pub round: u32,
     /// Directory of the store. Fills remove and recreate its subdirectory `store`.
     pub dir: PathBuf,
@@ -32,10 +33,10 @@ pub struct CellSpec {
     pub device: Option<PathBuf>,
     /// Whether the latency of each operation is recorded.
     pub histogram: bool,
-    /// Whether every result of a read is checked against the expected contents.
+    /// Whether the driver checks every result of a read against the expected contents.
     pub check_answers: bool,
-    /// Number of operations per thread of workloads that read, and total number of operations of
-    /// YCSB. The default is `num`.
+    /// Number of operations per thread of workloads that read. For YCSB, the total number of
+    /// operations. The default is `num`.
     pub reads: Option<u64>,
     /// Number of random puts per thread of db_bench's fills and of `overwrite`. The default is
     /// `num`.

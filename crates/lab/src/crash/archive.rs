@@ -13,10 +13,11 @@ const DIRECTORY: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 const CHARACTER_DEVICE: u32 = 0o020_600;
 
-/// Writes an archive.
+/// Writes an archive with the initial RAM file system of a kernel.
 pub struct Archive<W> {
     to: W,
-    /// Number of entries so far. The inodes are numbered from 1.
+    /// Number of entries so far. It is also the inode number of the last entry, so inodes are
+    /// numbered from 1.
     entries: u32,
 }
 

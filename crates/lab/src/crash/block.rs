@@ -1,7 +1,7 @@
-//! The campaign on a recorded device. A campaign is a series of crash tests. A worker process
-//! fills a store on a real file system on that device, or on the device itself. Then worker
-//! processes mount, open and judge the disk contents that a power cut could have left, several in
-//! parallel.
+//! The crash-test campaign on a recorded block device, which is in memory and records all
+//! requests. A worker process fills a store on a real file system on that device, or on the device
+//! itself. Then several worker processes in parallel mount, open and judge the disk contents that
+//! a power cut could have left (crash states).
 use super::{
     Campaign, NegativeControl, Tally,
     crash_state::{CrashState, CrashStateSelector},
@@ -29,22 +29,25 @@ use terrace_device::{
     serve::{NoDesk, new_directory},
 };
 
-/// Minimum number of crash states that are judged per history before the next history starts.
+/// Minimum number of crash states that are judged per history (the batches that one seed
+/// determines) before the next history starts.
 const STATES_PER_HISTORY_MIN: u64 = 400;
-/// Number of flushes that a device ignores under [`NegativeControl::IgnoredFlushes`].
+/// Number of flushes before a power cut that a device ignores under
+/// [`NegativeControl::IgnoredFlushes`].
 pub(super) const IGNORED_FLUSHES: usize = 4;
-/// Maximum number of failing crash states that a campaign saves to files. Further ones add little.
+/// Maximum number of failing crash states that a campaign saves to files. More files would add
+/// little information.
 pub(super) const KEPT_MAX: u64 = 5;
-/// One crash state in this many is opened a second time.
+/// The store of one crash state in this many is opened a second time.
 const REOPEN_EVERY: u64 = 4;
 
-/// Runs a campaign. `worker` is the command of a process that runs
-/// [`serve`](super::worker::serve). `watch` receives the tally after each state and returns false
-/// to stop.
+/// Runs a campaign (a series of crash tests) on a recorded device. `worker` returns the command of
+/// a worker process, which must call [`serve`](super::worker::serve). `watch` receives the tally
+/// repeatedly while crash states are judged, and returns false to stop the campaign.
 ///
 /// # Errors
-/// A requirement is missing, or a store cannot be filled. A broken contract is a result, not an
-/// error.
+/// This machine lacks a requirement, or a store cannot be filled. A crash state that violates the
+/// durability contract is counted in the tally and is not an error.
 pub fn run(
     campaign: &Campaign,
     worker: &(dyn Fn() -> Command + Sync),
@@ -70,8 +73,8 @@ pub fn run(
     Ok(tally)
 }
 
-/// Judges one saved crash state again. Returns the number of batches in the store, or the
-/// violation.
+/// Judges one saved crash state again. Returns the number of batches that the store contains, or
+/// the text of the violation.
 pub fn replay(
     file: &Path,
     work: &Path,
@@ -89,7 +92,7 @@ pub(super) fn mount_options(broken: Option<NegativeControl>) -> &'static str {
     if broken == Some(NegativeControl::NoBarrier) { "commit=1,barrier=0" } else { "commit=1" }
 }
 
-/// The file with the recorded requests of a device. It is in a directory of its own, which is
+/// The file with the recorded requests of a device. The file has its own directory, which is
 /// removed on drop. If this process is killed, `terrace ssd cleanup` removes the directory.
 pub(super) struct Record(PathBuf);
 
@@ -104,7 +107,8 @@ impl Record {
         &self.0
     }
 
-    /// Fills a store with the batches of `script` and records the requests of its device.
+    /// Fills a store with the batches of `script`, and records the requests that the device of the
+    /// store receives.
     fn make(campaign: &Campaign, script: Script, worker: &dyn Fn() -> Command) -> Result<Record> {
         let record = Record::in_new_directory(&campaign.work)?;
         let recorder = Arc::new(Recorder::new(Arc::new(Memory::new(script.size.device_bytes())?), &record.0)?);
@@ -131,7 +135,8 @@ impl Drop for Record {
     }
 }
 
-/// The crash states of one history, which several stations judge.
+/// The crash states of one history. Several stations (a served device with a worker process) judge
+/// them in parallel.
 struct Job<'a> {
     campaign: &'a Campaign,
     worker: &'a (dyn Fn() -> Command + Sync),
@@ -182,8 +187,8 @@ impl Job<'_> {
         })
     }
 
-    /// Judges crash states until none are left. Each station, a served device with a worker
-    /// process, runs this function.
+    /// Judges crash states on one station until none are left. Each station, a served device with a
+    /// worker process, has a thread that runs this function.
     fn judge_some(&self, chooser: &CrashStateSelector<'_>, shared: &SharedProgress<'_>) -> Result<()> {
         let mut station = JudgeStation::start(&self.past, &self.campaign.work, self.worker)?;
         while !shared.stop.load(Relaxed) {
@@ -212,17 +217,18 @@ impl Job<'_> {
     }
 }
 
-/// State shared by the stations of a job.
+/// Progress that the stations of a job share.
 struct SharedProgress<'a> {
-    /// Number of the next crash state.
+    /// Number of the next crash state to judge.
     next: AtomicU64,
-    /// Number of crash states to judge.
+    /// Number at which the crash states of this history end.
     end: u64,
-    /// Number of crash states that are subsets of the requests in small windows (few requests
-    /// between two flushes).
+    /// Number of crash states that are subsets of the requests in small windows. A window is the
+    /// requests between two flushes, and a small window has few of them.
     subsets: u64,
     stop: AtomicBool,
-    /// The lock is held only to count, never while a crash state is judged.
+    /// The counts of the campaign. The lock is held only to update them, never while a crash state
+    /// is judged.
     tally: Mutex<&'a mut Tally>,
 }
 
@@ -232,7 +238,7 @@ impl<'a> SharedProgress<'a> {
     }
 }
 
-/// A station whose device shows one crash state after another.
+/// A station that judges crash states. The content of its device is replaced for each crash state.
 struct JudgeStation {
     slot: Arc<SwappableDevice>,
     station: Station,

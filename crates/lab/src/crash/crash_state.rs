@@ -1,5 +1,7 @@
 //! Selects the crash states to judge. A crash state is one disk content that a power cut could
-//! have left. Selection performs no I/O: a recorded history and a number determine a crash state.
+//! have left. The input is a history: the requests that a device received while a store was
+//! filled. The selection performs no I/O. The history, its seed and a number determine a crash
+//! state.
 //!
 //! The requests between two flushes are a *window*. Each request in the window of the power cut
 //! may have reached the medium or not, whole or in part, in any order:
@@ -12,43 +14,47 @@
 //!
 //! One half of the crash states covers all subsets of the requests in small windows. The other
 //! half is drawn at random: first a window, then the moment of the power cut in it, then a subset
-//! of the requests before the cut. Large windows are drawn more often, because a reordering needs
-//! many requests.
+//! of the requests before the cut. Large windows are drawn more often, because many requests can
+//! be reordered in more ways.
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use terrace_device::record::{Event, Kept, Kind};
 use terrace_sim::Rng;
 
-/// Maximum number of requests in a window for which all subsets are judged.
+/// Maximum number of requests in a small window. For a small window, all subsets of its requests
+/// are judged.
 const SMALL: usize = 6;
-/// Sizes in bytes of the units that a torn write consists of.
+/// Sizes of sectors in bytes. Of a torn write, some sectors reached the medium and others did not.
 const SECTORS: [u64; 2] = [512, 4096];
-/// Offset of the block that contains ext4's superblock. ext4 overwrites this block in place and
-/// cannot mount without it. If it were torn, the file system would be lost before a store is
-/// opened. ext4 relies on drives that write a block of 4096 bytes atomically, and our device
-/// reports that it does. All other blocks may be torn in smaller units.
+/// Offset in bytes of the block that contains ext4's superblock. ext4 overwrites this block in
+/// place and cannot mount without it. A torn superblock would destroy the file system before a
+/// store is opened. ext4 relies on drives that write a block of 4096 bytes atomically, and the
+/// recorded device reports that it does. All other blocks may be torn in smaller units.
 const WRITTEN_WHOLE: u64 = 0;
 
-/// A crash state: the events that certainly reached the medium, and the kept part of the later
-/// ones.
+/// A crash state, selected from recorded events (requests to a device, and marks): all events
+/// before `until`, and the kept part of those between `until` and `cut`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CrashState {
-    /// Every event before this one is on the medium.
+    /// Index of the first event that the power cut may have lost. All events before it are on the
+    /// medium.
     pub until: usize,
-    /// The power was cut before this event.
+    /// Index of the first event after the power cut.
     pub cut: usize,
-    /// The kept events between `until` and `cut`.
+    /// The events between `until` and `cut` that reached the medium.
     pub kept: Vec<Part>,
-    /// Number of the last mark before the cut.
+    /// Number of the last mark before the power cut. The store must contain all batches up to this
+    /// number.
     pub promised: u64,
 }
 
-/// A kept event, whole or in part.
+/// A change of data, such as a write, that reached the medium whole or in part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// Number of the event.
+    /// Index of the event in the history.
     pub event: usize,
-    /// Kept byte ranges, relative to the start of the event; `None` for all bytes.
+    /// The byte ranges that reached the medium, relative to the start of the event; `None` for all
+    /// bytes.
     pub parts: Option<Vec<Range<u64>>>,
 }
 
@@ -58,32 +64,34 @@ impl From<&Part> for Kept {
     }
 }
 
-/// The requests between two flushes of the device.
+/// A window: the requests between two flushes of the device.
 struct Window {
-    /// Events from the one after a flush up to the next flush.
+    /// Indexes of the events after one flush and before the next.
     events: Range<usize>,
-    /// Events that change data.
+    /// Indexes of the events that change data: writes, discards and zero writes.
     changes: Vec<usize>,
 }
 
-/// Selects crash states of one recorded history. An event is a request to the device, or a mark.
+/// Selects crash states of one recorded history. An event of the history is a request to the
+/// device, or a mark (the number of a batch that must survive any later power cut).
 pub struct CrashStateSelector<'a> {
     events: Events<'a>,
     windows: Vec<Window>,
-    /// Windows with few changes: the index of the window, and the number of subsets of all such
-    /// windows up to this one.
+    /// The small windows, which have few changes. Each has the index of the window, and the number
+    /// of subsets of this and all earlier small windows.
     small: Vec<(usize, u64)>,
-    /// For each window, the number of changes of all windows up to this one.
+    /// For each window, the number of changes in this window and all earlier ones.
     sizes: Vec<usize>,
-    /// Number of flushes that the device ignored before each power cut.
+    /// Number of flushes before each power cut that the device ignored.
     ignored: usize,
     seed: u64,
 }
 
 impl<'a> CrashStateSelector<'a> {
-    /// Prepares the crash states after the first mark of `events`. A mark is the number of a batch
-    /// that must survive any later power cut. A device that ignores `ignored` flushes also loses
-    /// the writes before them. Returns `None` if no flush follows a change.
+    /// Prepares the selection of crash states after the first mark of `events`. A mark is the
+    /// number of a batch that must survive any later power cut. If the device ignores the last
+    /// `ignored` flushes before a power cut, the cut can also lose the writes before those flushes.
+    /// Returns `None` if there is no mark, or no change that a power cut could lose.
     pub fn new(events: &'a [Event], ignored: usize, seed: u64) -> Option<CrashStateSelector<'a>> {
         let first = events.iter().position(|event| event.kind == Kind::Mark)?;
         let flushes = events.iter().enumerate().filter(|(_, event)| event.kind == Kind::Flush).map(|(at, _)| at);
@@ -122,19 +130,22 @@ impl<'a> CrashStateSelector<'a> {
         })
     }
 
-    /// Returns the number of crash states in small windows: all subsets of each window.
+    /// Returns the number of crash states in small windows, which is the number of all subsets of
+    /// the requests in each small window.
     pub fn small_states(&self) -> u64 {
         self.small.last().map_or(0, |(_, subsets)| *subsets)
     }
 
-    /// Returns the number of crash states after which all subsets of small windows are covered.
+    /// Returns how many crash states must be judged to cover all subsets of small windows. The
+    /// number is 0 for a device that ignores flushes, because its crash states are all drawn at
+    /// random.
     pub fn states_of_all_subsets(&self) -> u64 {
         if self.ignored == 0 { self.small_states() * 2 } else { 0 }
     }
 
-    /// Returns the number of the subset that crash state `number` stands for, or `None` if `number`
-    /// is a randomly drawn crash state. After [`small_states`](CrashStateSelector::small_states)
-    /// subsets, they repeat.
+    /// Returns the number of the subset that crash state `number` contains, or `None` if crash
+    /// state `number` is drawn at random. The subsets repeat after
+    /// [`small_states`](CrashStateSelector::small_states) of them.
     pub fn subset(&self, number: u64) -> Option<u64> {
         (number.is_multiple_of(2) && self.states_of_all_subsets() > 0).then_some(number / 2)
     }
@@ -147,8 +158,8 @@ impl<'a> CrashStateSelector<'a> {
         }
     }
 
-    /// Returns one subset of the requests in a small window. Consecutive numbers give very
-    /// different subsets. No subset repeats before all were returned.
+    /// Returns the crash state that contains subset `number` of the requests in a small window.
+    /// Consecutive numbers give very different subsets. No subset repeats before all were returned.
     fn exhaustive(&self, number: u64) -> CrashState {
         let all = self.small_states();
         let nth = (u128::from(number) * u128::from(stride(all)) % u128::from(all)) as u64;
@@ -170,7 +181,7 @@ impl<'a> CrashStateSelector<'a> {
 }
 
 /// Returns a crash state for a power cut at the end of a history, on a device that ignored the
-/// last `ignored` flushes. Equal seeds give equal losses.
+/// last `ignored` flushes. Equal seeds give equal crash states.
 pub fn end(events: &[Event], ignored: usize, seed: u64) -> CrashState {
     let flushes = events.iter().enumerate().rev().filter(|(_, event)| event.kind == Kind::Flush);
     let until = flushes.map(|(at, _)| at + 1).nth(ignored).unwrap_or(0);
@@ -187,9 +198,9 @@ pub fn everything(events: &[Event]) -> CrashState {
 struct Events<'a>(&'a [Event]);
 
 impl Events<'_> {
-    /// Returns a crash state that contains every event before `until`. Between `until` and `cut`,
-    /// it contains the part of `changes` that a write cache keeps; `rng` draws one of several kinds
-    /// of caches.
+    /// Returns a crash state that contains every event before `until`. The events `changes` between
+    /// `until` and `cut` were in the drive's write cache at the power cut, and the crash state
+    /// contains some of them. `rng` draws which ones, by one of several models of a cache.
     fn lose(&self, until: usize, cut: usize, changes: &[usize], rng: &mut Rng) -> CrashState {
         let one = rng.below(changes.len().max(1));
         let how = rng.below(8);
@@ -212,8 +223,8 @@ impl Events<'_> {
         self.state(until, cut, kept)
     }
 
-    /// Returns the byte ranges of the sectors of a write that reached the medium; about half of the
-    /// sectors do.
+    /// Returns the byte ranges of a torn write that reached the medium. Each sector of the write
+    /// reached it with a probability of one half.
     fn parts(&self, event: usize, sector: u64, rng: &mut Rng) -> Vec<Range<u64>> {
         let Event { offset, len, .. } = self.0[event];
         let sector = if offset == WRITTEN_WHOLE { 4096 } else { sector };
@@ -232,7 +243,8 @@ fn is_change(event: &Event) -> bool {
     matches!(event.kind, Kind::Write | Kind::Discard | Kind::Zero)
 }
 
-/// Extends each window backwards over the `ignored` flushes before it.
+/// Returns the windows for a device that ignores `ignored` flushes. Each window is extended
+/// backwards over that many flushes before it.
 fn merged(windows: &[Window], ignored: usize) -> Vec<Window> {
     let merge = |end: usize| {
         let first = &windows[end.saturating_sub(ignored)];
@@ -242,7 +254,9 @@ fn merged(windows: &[Window], ignored: usize) -> Vec<Window> {
     (0..windows.len()).map(merge).collect()
 }
 
-/// Returns a number that is coprime to `all` and near 0.618 × `all` (the golden section).
+/// Returns a number that is coprime to `all` and near 0.618 × `all` (the golden section). Steps of
+/// this size modulo `all` visit every number below `all` once, and neighbouring steps are far
+/// apart.
 fn stride(all: u64) -> u64 {
     let gcd = |mut a: u64, mut b: u64| {
         while b > 0 {
@@ -263,8 +277,9 @@ mod tests {
         record::{Past, Recorder},
     };
 
-    /// Records a history. `windows` has the number of writes between each two flushes. A mark
-    /// follows each flush, so the first window precedes all marks.
+    /// Records a history. `windows` contains the number of writes between each two flushes. A mark
+    /// (the number of a batch that must survive) follows each flush, so the first window precedes
+    /// all marks.
     fn past(windows: &[usize]) -> Past {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("past");

@@ -1,6 +1,7 @@
-//! The campaign on a drive that loses power under load. Several threads write, read and compact a
-//! store of tens of MiB. The store is as large and the load as high as the memory for the record
-//! permits. The engine's timers have their production values.
+//! The crash-test campaign on a drive that loses power under load. Several threads write, read and
+//! compact a store of tens of MiB. A larger store or a higher load is not possible, because the
+//! record of the drive's requests would not fit into memory. The engine's timers have their
+//! production values, while other campaigns shorten them.
 use super::{
     Campaign, NegativeControl, Tally,
     power_cycles::{self, PowerCutHost, StartedHost},
@@ -12,12 +13,13 @@ use anyhow::Result;
 use std::{ops::Range, process::Command};
 use terrace_device::serve::Served;
 
-/// Runs a campaign. A crash state is the content of a drive after a power cut. `worker` and
-/// `watch` are as in [`block::run`](super::block::run).
+/// Runs a campaign. A crash state is the content of a drive after a power cut. `worker` returns
+/// the command of a worker process. `watch` receives the tally after each crash state, and returns
+/// false to stop the campaign.
 ///
 /// # Errors
-/// A requirement is missing, or a store cannot be filled. A broken contract is a result, not an
-/// error.
+/// This machine lacks a requirement, or a store cannot be filled. A crash state that violates the
+/// durability contract is counted in the tally and is not an error.
 pub fn run(campaign: &Campaign, worker: &dyn Fn() -> Command, watch: &mut dyn FnMut(&Tally) -> bool) -> Result<Tally> {
     power_cycles::run(campaign, &Drive { campaign, worker }, watch)
 }

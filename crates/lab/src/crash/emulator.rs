@@ -1,7 +1,7 @@
 //! An emulated machine that boots the kernel of a Linux distribution and runs one program, the
-//! worker of a campaign. The emulator is QEMU without hardware acceleration, so any host can run
-//! it, including a virtual machine. The emulated machine contains only the worker and its
-//! libraries, no distribution.
+//! worker process of a crash-test campaign. The emulator is QEMU without hardware acceleration, so
+//! any host can run it, including a virtual machine. The emulated machine contains only the worker
+//! and its libraries, no distribution.
 //!
 //! `make machine` downloads the kernel into the directory that [`Emulator::find`] searches:
 //! `$TERRACE_MACHINE`, by default `~/.cache/terrace/machine`. The directory contains `kernel` and
@@ -19,17 +19,18 @@ use std::{
 };
 
 const PROGRAM: &str = "qemu-system-x86_64";
-/// Directory of kernel modules in the machine.
+/// Directory of kernel modules in the emulated machine.
 pub(super) const MODULES: &str = "modules";
-/// Name of the port on which a worker receives requests.
+/// Name of the virtual serial port on which the worker receives requests.
 pub(super) const PORT: &str = "orders";
-/// File name of the worker in the machine.
+/// File name of the worker's program in the emulated machine.
 const WORKER: &str = "worker";
-/// Mount point in the machine.
+/// Mount point of the store's file system in the emulated machine.
 pub(super) const MOUNT_POINT: &str = "/mnt";
-/// Device node of the disk in the machine.
+/// Device node of the disk in the emulated machine.
 pub(super) const DISK: &str = "/dev/vda";
-/// Memory of the machine in MiB: enough for twice the size of a program with debug information.
+/// Memory of the emulated machine in MiB. It is enough for twice the size of a program with debug
+/// information.
 const MEMORY_MIB: &str = "1024";
 
 /// The files from which an emulated machine is built.
@@ -43,7 +44,7 @@ pub struct GuestImage {
     /// The initial RAM file system. Its file has no name, so the kernel removes it when this
     /// process ends.
     archive: File,
-    /// Kernel command line: the worker's environment and arguments.
+    /// The kernel command line, with the worker's environment and arguments.
     line: String,
 }
 
@@ -68,7 +69,8 @@ impl Emulator {
         }
     }
 
-    /// Packs the program of `worker` and the libraries that it is linked with.
+    /// Packs the program of `worker`, the libraries that the program is linked with, and the kernel
+    /// modules.
     pub fn pack(&self, worker: &Command, work: &Path) -> Result<GuestImage> {
         let program = Path::new(worker.get_program());
         let mut file = unnamed_file(work)?;
@@ -101,9 +103,10 @@ impl Emulator {
         Ok(GuestImage { archive: file, line: line(worker)? })
     }
 
-    /// Returns the command that starts an emulated machine. `disk` is its disk, with a volatile
-    /// write cache: a flush by the machine syncs `disk`. Kernel messages are written to `console`.
-    /// Standard input and output are connected to the worker.
+    /// Returns the command that starts an emulated machine. The file or device `disk` is the
+    /// machine's disk. The disk has a volatile write cache, so a flush by the machine syncs `disk`.
+    /// Kernel messages are written to `console`. Standard input and output of the command are
+    /// connected to the worker.
     pub fn command(&self, packed: &GuestImage, disk: &Path, console: &File) -> Command {
         let mut command = Command::new(PROGRAM);
         command.args(["-nodefaults", "-no-reboot", "-display", "none", "-accel", "tcg", "-m", MEMORY_MIB]);
@@ -123,7 +126,7 @@ impl Emulator {
     }
 }
 
-/// Returns the last lines of the console.
+/// Returns the last lines of the emulated machine's console output.
 pub(super) fn last_console_lines(console: &File) -> String {
     let mut console = console;
     let mut text = Vec::new();
@@ -146,8 +149,9 @@ fn path_of(file: &File) -> String {
     format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
 }
 
-/// Returns the kernel command line. The kernel passes to its first process every `NAME=VALUE` that
-/// the kernel does not know, and everything after `--`.
+/// Returns the kernel command line with the environment and the arguments of `worker`. The kernel
+/// passes to its first process every `NAME=VALUE` that the kernel does not know, and everything
+/// after `--`.
 fn line(worker: &Command) -> Result<String> {
     let mut line = format!("console=ttyS0 loglevel=4 panic=-1 rdinit=/{WORKER}");
     let text = |text: &OsStr| match text.to_str() {
@@ -164,7 +168,7 @@ fn line(worker: &Command) -> Result<String> {
     Ok(line)
 }
 
-/// Returns the name in the archive for a path of the host.
+/// Returns the name that the host's file `path` has in the archive.
 fn archive_name(path: &Path) -> Result<&str> {
     path.strip_prefix("/")?.to_str().with_context(|| format!("{}: is not UTF-8", path.display()))
 }

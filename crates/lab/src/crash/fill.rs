@@ -10,10 +10,10 @@ use super::{
 use crate::target::{Engine, Target};
 use std::{collections::VecDeque, ops::Range, path::Path, sync::atomic::Ordering::SeqCst, thread, time::Duration};
 
-/// The writer pauses after one in this many of the batches that permit a pause; see `Batch::rest`.
+/// One batch in this many has `Batch::rest` set, and the writer makes a long pause after it.
 const REST_EVERY: u32 = 16;
 
-/// Number of concurrent reader threads.
+/// Number of threads that read a large history while it is written.
 const READERS: u64 = 2;
 
 /// A history to write, and the way to write it.
@@ -21,21 +21,22 @@ pub struct Fill<'a> {
     pub engine: &'a dyn Engine,
     pub dir: &'a Path,
     pub script: Script,
-    /// The first batch to write. Earlier batches are in the store, and they are promised.
+    /// Number of the first batch to write. The store already contains the earlier batches, and they
+    /// must survive.
     pub from: u64,
-    /// Minimum duration of the whole history.
+    /// Minimum duration of the whole history. The writer pauses after each batch to reach it.
     pub min_duration: Duration,
-    /// The intentional fault, if any.
+    /// The intentional fault that the crash tests must find, if any.
     pub broken: Option<NegativeControl>,
 }
 
 /// The promised batches, which must survive a power cut.
 struct Promises<'a> {
     report: &'a mut dyn FnMut(u64) -> anyhow::Result<()>,
-    /// The last batch that was reported as promised.
+    /// Number of the last batch that was reported as promised.
     reported: u64,
-    /// Batches written after the reported one, each with the engine's sequence number of its last
-    /// write.
+    /// Numbers of the batches written after the reported one. Each has the engine's sequence number
+    /// of its last write.
     waiting: VecDeque<(u64, u64)>,
 }
 
@@ -45,7 +46,7 @@ pub enum FillError {
     /// The store rejects a write that it must accept, or returns wrong data. The text begins with
     /// one word in capitals, the kind of the violation.
     Broken(String),
-    /// The receiver of a promise could not be reached. The error says nothing about the store.
+    /// The promise could not be sent to its receiver. The error says nothing about the store.
     ReportFailed(anyhow::Error),
 }
 
@@ -54,9 +55,9 @@ fn broken(word: &str) -> impl FnOnce(anyhow::Error) -> FillError + '_ {
 }
 
 impl Fill<'_> {
-    /// Writes all batches. `report` receives increasing batch numbers: all batches up to that
-    /// number must survive from then on. If the store is broken, it stays open, because the
-    /// receiver of the error ends this process.
+    /// Writes all batches of the history. `report` receives increasing batch numbers. All batches
+    /// up to a reported number must survive from then on. If the store fails, it is not closed,
+    /// because the receiver of the error ends this process.
     pub fn run(&self, report: &mut dyn FnMut(u64) -> anyhow::Result<()>) -> Result<(), FillError> {
         let mut promises = Promises { report, reported: self.from - 1, waiting: VecDeque::new() };
         (promises.report)(self.from - 1).map_err(FillError::ReportFailed)?;
@@ -75,8 +76,8 @@ impl Fill<'_> {
         Ok(())
     }
 
-    /// Writes batches into an open store. A large history has concurrent readers. If both the
-    /// writer and a reader fail, the reader's error is returned.
+    /// Writes batches into an open store. If the history is large, reader threads check the store
+    /// meanwhile. If both the writer and a reader fail, the reader's error is returned.
     fn write_session(
         &self,
         store: &dyn Target,
@@ -112,7 +113,7 @@ impl Fill<'_> {
         })
     }
 
-    /// Writes one batch and reports the batches that are promised since.
+    /// Writes one batch. Then reports the batches that have become promised since the last report.
     fn write(&self, store: &dyn Target, number: u64, promises: &mut Promises<'_>) -> Result<(), FillError> {
         let batch = self.script.batch(number);
         let Batch { sync, wait, rest, .. } = batch;
@@ -131,7 +132,7 @@ impl Fill<'_> {
     }
 }
 
-/// Ends the reader threads of the store when it is dropped, on every path.
+/// Signals all threads of the store to end when it is dropped, also after an error or a panic.
 struct StopReadersOnDrop<'a>(&'a WriterProgress);
 
 impl Drop for StopReadersOnDrop<'_> {
@@ -145,7 +146,7 @@ impl Promises<'_> {
         self.waiting.extend(store.watermarks().map(|reach| (number, reach.written)));
     }
 
-    /// Reports all batches up to `number` as promised.
+    /// Reports that all batches up to `number` are promised.
     fn keep(&mut self, number: u64) -> Result<(), FillError> {
         if number <= self.reported {
             return Ok(());
@@ -155,8 +156,8 @@ impl Promises<'_> {
     }
 
     /// Closes a store that contains the batches up to `last`. If the engine reports its durable
-    /// watermark (the sequence number up to which every write is durable), the closed store has
-    /// promised all of its batches.
+    /// watermark (the sequence number up to which every write is durable), then closing the store
+    /// makes all batches durable, and they are reported as promised.
     fn close(&mut self, store: Box<dyn Target>, last: u64) -> Result<(), FillError> {
         let promises = store.watermarks().is_some();
         store.close().map_err(broken("CLOSE"))?;
@@ -164,7 +165,7 @@ impl Promises<'_> {
         if promises { self.keep(last) } else { Ok(()) }
     }
 
-    /// Asks the engine for batches that have become durable, and reports them as promised.
+    /// Reads the engine's durable watermark, and reports the batches up to it as promised.
     fn look(&mut self, store: &dyn Target) -> Result<(), FillError> {
         let Some(reach) = store.watermarks() else { return Ok(()) };
         let mut last = 0;
@@ -184,8 +185,8 @@ mod tests {
     use crate::engines;
     use std::{collections::BTreeSet, fs};
 
-    /// Fills a store of a preset. Returns the promised batches and the script, which lasts at least
-    /// `min_duration`.
+    /// Writes a history into a store of the preset `engine`, in at least `min_duration`. Returns
+    /// the numbers of the promised batches, and the history.
     fn promised(engine: &str, min_duration: Duration) -> (Vec<u64>, Script) {
         let dir = tempfile::tempdir().unwrap();
         let mut engine = engines::engine(engine).unwrap();
@@ -205,7 +206,8 @@ mod tests {
 
     #[test]
     fn batches_that_become_durable_by_themselves_are_promised_like_synced_ones() {
-        // A machine with slow syncs needs longer pauses between the batches.
+        // On a machine with slow syncs, fewer batches become durable in the same time, so the test
+        // repeats with longer pauses between the batches.
         let mut alone = [2, 8, 32].map(Duration::from_secs).into_iter().map(|min_duration| {
             let (reported, script) = promised("terrace:leveldb+durability=background", min_duration);
             assert!(reported.is_sorted_by(|a, b| a < b), "{reported:?}");
@@ -223,8 +225,8 @@ mod tests {
         assert_eq!(reported.len(), synced.count() + 1, "a store without promises reports nothing by itself");
     }
 
-    /// Ensures that value-log GC runs during a history, so that power cuts on a device interrupt
-    /// it. `make crash` tests this engine.
+    /// The test checks that value-log garbage collection (GC) runs while a history is written.
+    /// Power cuts on a device then interrupt it. `make crash` tests this engine.
     #[test]
     fn value_log_gc_runs_during_a_history() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
-//! A worker that is the first and only process of an emulated machine. It has the duties of an
-//! init process.
+//! The worker process of a crash test as the first and only process of an emulated machine. The
+//! worker therefore has the duties of an init process: it mounts file systems, loads modules, and
+//! powers the machine off.
 use super::emulator::{MODULES, PORT};
 use anyhow::{Context, Result, bail};
 use nix::{
@@ -16,7 +17,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Maximum time in which the kernel must show a device. The emulated machine may be slow and busy.
+/// Maximum time that the worker waits until the kernel shows a device. The emulated machine may be
+/// slow and busy.
 const DEVICE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Returns whether this process is the init process of an emulated machine.
@@ -24,8 +26,8 @@ pub fn is_guest_init() -> bool {
     std::process::id() == 1
 }
 
-/// Serves the requests that arrive on the port, then powers the machine off. Earlier errors are
-/// printed on the console.
+/// Serves the requests that arrive on the serial port, then powers the machine off. If an error
+/// occurs before that, it is printed on the console.
 pub fn run(serve: &mut dyn FnMut(&mut dyn BufRead, &mut dyn Write) -> Result<()>) -> Result<()> {
     let served = prepare().and_then(|port| serve(&mut BufReader::new(&port), &mut &port));
     if let Err(error) = &served {
@@ -34,7 +36,7 @@ pub fn run(serve: &mut dyn FnMut(&mut dyn BufRead, &mut dyn Write) -> Result<()>
     reboot(RebootMode::RB_POWER_OFF).context("power the machine off").map(drop)
 }
 
-/// Mounts the kernel's file systems, loads modules, opens the port.
+/// Mounts the kernel's file systems, loads the modules, and opens the serial port.
 fn prepare() -> Result<File> {
     for (kind, point) in [("devtmpfs", "/dev"), ("proc", "/proc"), ("sysfs", "/sys")] {
         fs::create_dir_all(point).with_context(|| format!("make {point}"))?;
@@ -52,8 +54,9 @@ fn prepare() -> Result<File> {
     }
 }
 
-/// Loads all kernel modules. The dependencies between modules are not recorded. Each pass
-/// therefore loads every module whose dependencies are loaded, until all are.
+/// Loads all kernel modules in `dir`. The dependencies between modules are not recorded. The
+/// function therefore makes several passes, and each pass loads the modules whose dependencies are
+/// already loaded.
 fn load_modules(dir: &Path) -> Result<()> {
     let mut left: Vec<PathBuf> =
         fs::read_dir(dir).context("list the modules")?.flatten().map(|entry| entry.path()).collect();
@@ -75,7 +78,7 @@ fn load_modules(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns the device node of the port as soon as the kernel shows it.
+/// Returns the device node of the serial port, or `None` if the kernel does not show it yet.
 fn port() -> Result<Option<PathBuf>> {
     let Ok(ports) = fs::read_dir("/sys/class/virtio-ports") else { return Ok(None) };
     let is_ours = |path: &PathBuf| fs::read_to_string(path.join("name")).is_ok_and(|name| name.trim() == PORT);

@@ -1,5 +1,5 @@
-//! The campaign on an emulated machine. The machine is killed while it fills a store, so a real
-//! kernel stops in the middle of its work.
+//! The crash-test campaign on an emulated machine. The machine is killed while it fills a store,
+//! so a real kernel stops in the middle of its work.
 use super::{
     Campaign, Tally,
     block::{Record, mount_options},
@@ -14,13 +14,13 @@ use anyhow::Result;
 use std::{ops::Range, process::Command, sync::Arc};
 use terrace_device::{BlockDevice, File as FileDevice, Memory, serve::Served};
 
-/// Runs a campaign. A crash state is the disk of a killed machine. `worker` is the command as in
-/// [`block::run`](super::block::run); the worker becomes the machine's only process. `watch`
-/// receives the tally after each state and returns false to stop.
+/// Runs a campaign. A crash state is the disk content of a machine that was killed. `worker` is
+/// the command of a worker process, which becomes the machine's only process. `watch` receives the
+/// tally after each crash state, and returns false to stop the campaign.
 ///
 /// # Errors
-/// A requirement is missing, or a machine does not boot. A broken contract is a result, not an
-/// error.
+/// This host lacks a requirement, or a machine does not boot. A crash state that violates the
+/// durability contract is counted in the tally and is not an error.
 pub fn run(
     campaign: &Campaign,
     emulator: &Emulator,
@@ -42,13 +42,14 @@ impl PowerCutHost for Machine<'_> {
         Size::Small
     }
 
-    /// The range covers several journal commits: ext4 commits once a second here.
+    /// Returns a range of seconds, so that several journal commits happen before the power cut.
+    /// ext4 commits once a second here.
     fn life_ms(&self) -> Range<usize> {
         400..7000
     }
 
-    /// Returns a disk with an empty file system, which the host creates because the machine has no
-    /// tools.
+    /// Returns a disk with an empty file system. The host creates the file system, because the
+    /// emulated machine has no `mkfs`.
     fn new_disk(&self) -> Result<Arc<dyn BlockDevice>> {
         let image = Record::in_new_directory(&self.campaign.work)?;
         let bytes = self.size().device_bytes();

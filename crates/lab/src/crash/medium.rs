@@ -1,5 +1,6 @@
-//! The medium of a store under test. It is a file system on the device, or the device itself, or
-//! both: a small file system in a first partition and the rest of the device.
+//! The storage medium of a store in a crash test. It is a file system on the device, or the device
+//! itself, or both: a small file system in a first partition, and the rest of the device without
+//! one.
 use super::{guest, store_location::StoreLocation};
 use crate::{
     device::divide,
@@ -16,14 +17,14 @@ use std::{
 use terrace_device::serve::{self, Loop};
 use terrace_storage::{StorageConfig, backends::raw, placement::OpenMode};
 
-/// Mount point under which every worker finds its device. A store on both a file system and a
-/// device records the device's path, so this path must be the same for all workers. Each worker
-/// has its own mount namespace.
+/// Mount point under which every worker process finds its device. A store that uses both a file
+/// system and a device records the path of the device, so this path must be the same for all
+/// workers. Each worker has its own mount namespace.
 const STABLE: &str = "/mnt";
 /// Directory of the store on a file system.
 const STORE: &str = "store";
-/// Size in bytes of the file system in the first partition of a divided device. An ext4 with a
-/// journal needs at least 16 MiB.
+/// Size in bytes of the first partition, for a device that is divided into a file system and a
+/// part without one. An ext4 with a journal needs at least 16 MiB.
 const META_BYTES: u64 = 32 << 20;
 
 /// The medium of a store. It stays mounted until it is dropped.
@@ -32,11 +33,12 @@ pub enum MountedMedium {
     Files(Mounted),
     /// A device without a file system.
     Bare(Device),
-    /// A file system for one part of the store, and a device at [`STABLE`] for the other.
+    /// A file system for one part of the store, and a device with a name below [`STABLE`] for the
+    /// other part.
     Both {
-        /// File system with the part of the store that names the device.
+        /// The file system with the store's directory. This part of the store names the device.
         meta: Mounted,
-        /// The stable name of the device.
+        /// The device, with a path that is the same for all workers.
         data: StableName,
     },
 }
@@ -67,8 +69,8 @@ impl MountedMedium {
         }
     }
 
-    /// Mounts the file system, if there is one. If the mount fails, the inner result is an error
-    /// text that begins with a word in capitals.
+    /// Mounts the file system of the medium, if it has one. If the mount fails, the inner result is
+    /// an error text that begins with a word in capitals.
     pub fn enter(place: &StoreLocation, below: StoreMedium) -> Result<Result<MountedMedium, String>> {
         let device = Device::at(&place.image)?;
         let node = device.node.clone();
@@ -99,8 +101,8 @@ impl MountedMedium {
         }
     }
 
-    /// Unmounts the medium. If `checks_all`, checks the medium completely before that; the store
-    /// must be closed. A violation is the inner error.
+    /// Unmounts the medium. If `checks_all`, also checks all slots and the unmounted file system
+    /// completely. The store must be closed. If a check fails, the inner result is the error text.
     pub fn leave(self, checks_all: bool) -> Result<Result<(), String>> {
         let checks = |mounted: &Mounted| match checks_all && !guest::is_guest_init() {
             true => check_file_system(&mounted.node),
@@ -139,14 +141,15 @@ impl Drop for TmpFs {
     }
 }
 
-/// A device under a path that is the same for all workers: see [`STABLE`].
+/// A device that is mounted below the path [`STABLE`], so that its path is the same for all worker
+/// processes.
 pub struct StableName {
     path: PathBuf,
     _around: TmpFs,
 }
 
 impl StableName {
-    /// Mounts `node` under that path, unless the mount would hide `image`.
+    /// Mounts the device `node` below [`STABLE`]. Returns an error if the mount would hide `image`.
     fn new(node: &Path, image: &Path) -> Result<StableName> {
         if image.starts_with(STABLE) {
             bail!("{}: {STABLE} is needed as a mount point; choose another directory with --work DIR", image.display());
@@ -165,8 +168,8 @@ impl Drop for StableName {
     }
 }
 
-/// Checks the slots (the allocation units) of the device at `node`: none is lost, none has two
-/// owners, and the files match the slot journal.
+/// Checks the slots (the allocation units) of the device at `node`. No slot may be lost or have
+/// two owners, and the files must match the slot journal.
 fn check_slots(node: &Path) -> Result<(), String> {
     let device =
         raw::open(node, OpenMode::ReadOnly, &StorageConfig::default()).map_err(|error| format!("SLOTS: {error}"))?;
@@ -202,7 +205,7 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts `node`, the device or a part of it.
+    /// Mounts the file system on `node`, which is the device or a partition of it.
     fn new(device: Device, node: &Path, place: &StoreLocation) -> Result<Mounted, String> {
         let options = Some(place.options.as_str());
         mount(Some(node), &place.mount_point, Some("ext4"), MsFlags::MS_NOATIME, options)
@@ -227,15 +230,15 @@ impl Mounted {
 }
 
 impl Drop for Mounted {
-    /// Unmounts the file system. The mount point must be free even after an error, because the next
-    /// crash state is mounted there.
+    /// Unmounts the file system. Even after an error the mount point must become free, because the
+    /// next crash state is mounted there.
     fn drop(&mut self) {
         let _ = umount2(&self.point, MntFlags::MNT_DETACH);
     }
 }
 
-/// Creates an ext4. mkfs initialises all of it immediately, so that the kernel does not initialise
-/// parts of it in the background later.
+/// Creates an ext4 file system. mkfs initialises the whole file system immediately. Otherwise the
+/// kernel would initialise parts of it in the background later.
 pub(super) fn make_file_system(device: &Path) -> Result<()> {
     let mkfs = ["-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
     let made = Command::new("mkfs.ext4").args(mkfs).arg(device).output().context("run mkfs.ext4")?;
@@ -245,8 +248,8 @@ pub(super) fn make_file_system(device: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Checks an unmounted file system with e2fsck, which recounts links, inodes and blocks. A mount
-/// does not do this.
+/// Checks an unmounted file system with e2fsck, which recounts links, inodes and blocks. The
+/// kernel does not recount them when it mounts the file system.
 fn check_file_system(device: &Path) -> Result<Result<(), String>> {
     let run = Command::new("e2fsck").args(["-f", "-n"]).arg(device).output().context("run e2fsck")?;
     let said = String::from_utf8_lossy(&run.stdout);
@@ -258,7 +261,8 @@ mod tests {
     use super::*;
     use terrace_peers::require;
 
-    /// `debugfs` changes metadata that the kernel does not check at a mount.
+    /// The test damages metadata with `debugfs`. The kernel does not check this metadata at a
+    /// mount, so only e2fsck finds the damage.
     #[test]
     fn a_wrong_link_count_is_found() {
         let dir = tempfile::tempdir().unwrap();

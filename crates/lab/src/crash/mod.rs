@@ -11,13 +11,13 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `script` | the history (batches to write), and the oracle: are contents a prefix of it? |
+//! | `script` | the history (batches to write), and the oracle that judges a store after a crash |
 //! | `crash_state` | selection of the crash states to judge |
 //! | `block` | the campaign on a recorded device, with a real ext4 or without a file system |
-//! | `power_cycles` | the campaigns in which one store survives power cut after power cut |
-//! | `machine` | such a campaign on an emulated machine that is killed |
-//! | `drive` | such a campaign on a drive under load |
-//! | `seam` | the campaign on an in-memory directory |
+//! | `power_cycles` | the campaigns in which one store survives many power cuts in sequence |
+//! | `machine` | the campaign on an emulated machine that is killed repeatedly |
+//! | `drive` | the campaign on a drive that repeatedly loses power under load |
+//! | `seam` | the campaign on a directory in memory, without a device |
 //! | `size` | size of a history, and settings of its store |
 //! | `fill`, `readers` | writing a history, reporting promises, and checks by concurrent readers |
 //! | `station`, `worker`, `medium` | a served device, the judging process, the medium of a store |
@@ -46,12 +46,13 @@ pub mod worker;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf, str::FromStr, time::Duration};
 
-/// Parameters of a campaign.
+/// Parameters of a campaign (a series of crash tests).
 #[derive(Clone, Debug)]
 pub struct Campaign {
     /// Name of the engine, in the form of `--engine`.
     pub engine: String,
-    /// Seed of the first history. Each further history has the next seed.
+    /// Seed of the first history (the batches that are written). Each further history has the next
+    /// seed.
     pub seed: u64,
     /// Number of batches in a history.
     pub batches: u64,
@@ -63,9 +64,9 @@ pub struct Campaign {
     pub workers: usize,
     /// The intentional fault of a negative control, if any.
     pub control: Option<NegativeControl>,
-    /// Directory for recorded requests and mount points.
+    /// Directory for recorded device requests and mount points.
     pub work: PathBuf,
-    /// Directory for saved failing states, if they are to be saved.
+    /// Directory in which failing crash states are saved; `None` to save none.
     pub keep: Option<PathBuf>,
 }
 
@@ -75,16 +76,18 @@ pub struct Campaign {
 pub enum NegativeControl {
     /// The device ignores flushes, so a power cut also loses writes before the last flush.
     IgnoredFlushes,
-    /// The file system is mounted with `barrier=0` and sends no flushes.
+    /// The file system is mounted with the option `barrier=0`, so it sends no flushes to the
+    /// device.
     NoBarrier,
     /// The engine does not sync writes, but the campaign treats them as synced.
     Unsynced,
-    /// The engine's durability tracker reports files as durable although they are not.
+    /// The engine's durability tracker, which detects when files are durable, reports files as
+    /// durable although they are not.
     EarlyDurability,
 }
 
 impl Campaign {
-    /// Returns history `number`.
+    /// Returns the script of history `number` of this campaign. Its batches have the size `size`.
     fn script(&self, number: u64, size: size::Size) -> script::Script {
         script::Script { seed: self.seed.wrapping_add(number), batches: self.batches, size }
     }
@@ -110,27 +113,27 @@ impl FromStr for NegativeControl {
     }
 }
 
-/// Results of a campaign.
+/// Results of a campaign: its counts, and the violations that it found.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Number of histories written.
     pub histories: u64,
-    /// Number of requests recorded.
+    /// Number of device requests and marks recorded.
     pub events: u64,
     /// Number of crash states judged.
     pub states: u64,
-    /// Number of crash states that broke the contract.
+    /// Number of crash states that violate the durability contract.
     pub failed: u64,
-    /// `failed` by the kind of the violation, a word in capitals.
+    /// Number of failed crash states by the kind of the violation. The kind is a word in capitals.
     pub by_kind: BTreeMap<String, u64>,
     /// Text of the first violation.
     pub first: Option<String>,
     /// Files of saved failing crash states.
     pub kept: Vec<PathBuf>,
-    /// Number of subsets of the requests in small windows of the histories. A small window has few
-    /// requests between two flushes.
+    /// Number of subsets of the requests in small windows, summed over all histories. A window is
+    /// the requests between two flushes, and a small window has few of them.
     pub subsets: u64,
-    /// Number of these subsets that were judged.
+    /// Number of the subsets in `subsets` that were judged.
     pub subsets_judged: u64,
     /// Whether the campaign was interrupted.
     pub is_stopped: bool,
@@ -157,7 +160,8 @@ impl Tally {
         }
     }
 
-    /// Counts the verdict of a crash state. Returns the number of failed states so far.
+    /// Counts the verdict on a crash state. Returns the number of crash states so far that violate
+    /// the contract.
     fn count(&mut self, verdict: &Result<u64, String>) -> u64 {
         self.states += 1;
         if let Err(reason) = verdict {
@@ -173,7 +177,9 @@ impl Tally {
 mod tests {
     use super::*;
 
-    /// A campaign whose verdicts say nothing about the store is not a success.
+    /// A campaign without judged crash states does not succeed. A campaign with an intentional
+    /// fault succeeds only if it finds lost data of the store. An unusable file system or a process
+    /// that crashes is not enough.
     #[test]
     fn a_campaign_succeeds_only_with_judged_states_and_the_expected_findings() {
         let tally = |words: &[&str]| {

@@ -1,7 +1,7 @@
-//! Campaigns in which one store survives many power cuts. A host, a process or an emulated
-//! machine, fills the store on a disk. The host loses power, and the disk keeps the flushed writes
-//! and any part of the rest. The next host starts with that disk, judges the store, and continues
-//! to fill it.
+//! Crash-test campaigns in which one store survives many power cuts. A host fills the store on a
+//! disk. The host is a process or an emulated machine. When the host loses power, the disk keeps
+//! the flushed writes and any part of the other writes. The next host starts with that disk,
+//! judges the store, and continues to fill it.
 //!
 //! ```text
 //! worker ─ engine ─ ext4 or none ─ disk │ ... ─ FUSE ─ Recorder ─ memory
@@ -30,42 +30,44 @@ use terrace_device::{
 };
 use terrace_sim::Rng;
 
-/// One host in this many loses its power during recovery or judging.
+/// One host in this many loses its power while it recovers or judges the store.
 const KILLED_EARLY: usize = 5;
 /// One judgement in this many opens the store a second time.
 const REOPEN_EVERY: u64 = 4;
-/// Time after which a store that has promised no batch is examined. One batch in six is synced, so
-/// promises are frequent.
+/// Time without a promised batch after which a store is suspected to hang. One batch in six is
+/// synced, and a synced batch is promised, so promises are frequent.
 const PROMISE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Number of bytes that one read copies.
+/// Size in bytes of one read while a disk is copied.
 const CHUNK: usize = 1 << 20;
 
-/// A host in which a store runs between two power cuts.
+/// A process or an emulated machine in which a store runs between two power cuts.
 pub(super) trait PowerCutHost {
     /// Returns the size of the histories.
     fn size(&self) -> Size;
-    /// Returns the range of times, in ms, after which the power is cut during a fill.
+    /// Returns the range of times, in ms, after which the power of a host that fills a store is
+    /// cut.
     fn life_ms(&self) -> Range<usize>;
-    /// Returns a new disk. The default is an empty one; hosts whose worker cannot format a disk
-    /// override it.
+    /// Returns a new disk. The default is an empty disk, which the worker process formats. Hosts
+    /// whose worker cannot format a disk override this function.
     fn new_disk(&self) -> Result<Arc<dyn BlockDevice>> {
         Ok(Arc::new(Memory::new(self.size().device_bytes())?))
     }
-    /// Starts a worker on a served disk.
+    /// Starts a host with a worker process on a served disk.
     fn start(&self, disk: &Served) -> Result<StartedHost>;
 }
 
-/// A worker that runs in its host.
+/// A host that has power, with its worker process.
 pub(super) struct StartedHost {
     pub worker: Worker,
-    /// Location of the disk and of the mount point for the worker.
+    /// Location of the disk and of the mount point, in the form that the worker receives.
     pub place: StoreLocation,
-    /// Returns the last output of the host.
+    /// A function that returns the last output of the host, for error texts.
     pub last_output: Box<dyn Fn() -> String>,
 }
 
-/// Runs a campaign. A crash state is the disk content that a host left. `watch` receives the tally
-/// after each state and returns false to stop.
+/// Runs a campaign. A crash state is the disk content that remains after a host has lost its
+/// power. `watch` receives the tally after each crash state, and returns false to stop the
+/// campaign.
 pub(super) fn run(
     campaign: &Campaign,
     host: &dyn PowerCutHost,
@@ -94,7 +96,7 @@ pub(super) fn run(
     Ok(tally)
 }
 
-/// Data that all hosts of a campaign share.
+/// The parts that all hosts of a campaign have in common.
 struct CampaignHosts<'a> {
     campaign: &'a Campaign,
     host: &'a dyn PowerCutHost,
@@ -105,13 +107,14 @@ struct Store {
     script: Script,
     rng: Rng,
     disk: Arc<dyn BlockDevice>,
-    /// Number of batches that must be present.
+    /// Number of batches that the store must contain.
     promised: u64,
     /// The power cut that left the disk in this state; `None` for a new disk.
     cut: Option<PowerCut>,
 }
 
-/// A power cut: the recorded requests before it, and the crash state that was chosen.
+/// A power cut: the device requests that were recorded before it, and the crash state that was
+/// chosen.
 struct PowerCut {
     record: Record,
     choice: CrashState,
@@ -119,17 +122,18 @@ struct PowerCut {
 
 /// A host that has power, and the disk that is served to it.
 struct Running {
-    // Declared before `served`, because a served disk can be unmounted only when it is not in use.
+    // Declared before `served`, so that the worker ends first. A served disk can be unmounted only
+    // when it is not in use.
     started: StartedHost,
     served: Served,
     recorder: Arc<Recorder>,
     record: Record,
-    /// Time at which the worker last promised a batch.
+    /// Time at which the worker last reported a promised batch.
     marked: Instant,
 }
 
 impl CampaignHosts<'_> {
-    /// Starts a history on a new disk.
+    /// Creates a store without contents on a new disk, for history `number`.
     fn new_store(&self, number: u64) -> Result<Store> {
         let script = self.campaign.script(number, self.host.size());
         let rng = Rng::of(script.seed, u64::MAX);
@@ -137,8 +141,8 @@ impl CampaignHosts<'_> {
     }
 
     /// Runs one host. The host judges the crash state that the previous host left, continues to
-    /// fill the store, and loses power. Returns `None` if the history is complete or the contract
-    /// is broken.
+    /// fill the store, and loses power. Returns `None` if the history is complete or the store
+    /// violates the contract.
     fn round(&self, mut store: Store, tally: &mut Tally) -> Result<Option<Store>> {
         let mut running = self.start(&store)?;
         if store.cut.is_some() {
@@ -194,9 +198,11 @@ impl CampaignHosts<'_> {
         Ok(Running { started, served, recorder, record, marked: Instant::now() })
     }
 
-    /// Cuts the power of the host. The disk keeps the flushed writes and any part of the rest.
+    /// Cuts the power of the host. The disk keeps the flushed writes and any part of the other
+    /// writes.
     fn cut(&self, mut running: Running, mut store: Store, tally: &mut Tally) -> Result<Option<Store>> {
-        // A kernel that still runs may write later; those writes are not recorded.
+        // The recording ends here, at the power cut. The host's kernel still runs and may send more
+        // writes, which are not recorded.
         let ended = running.recorder.end();
         if let Some(WorkerResponse::Broken(reason)) = running.receive(Instant::now())? {
             return self.failed_while_filling(running, &store, reason, tally).map(|()| None);
@@ -216,8 +222,9 @@ impl CampaignHosts<'_> {
         Ok(Some(store))
     }
 
-    /// Counts a store that failed while the host filled it, after the host had judged the crash
-    /// state as sound. The failure is a verdict, too. The saved state is the disk with all writes.
+    /// Counts a store that failed while the host filled it, although the host had judged the crash
+    /// state as correct before. This failure is also a violation. The saved state is the disk with
+    /// all writes.
     fn failed_while_filling(&self, running: Running, store: &Store, reason: String, tally: &mut Tally) -> Result<()> {
         let Running { started, mut served, recorder, record, .. } = running;
         let ended = recorder.end();
@@ -228,7 +235,7 @@ impl CampaignHosts<'_> {
         self.count(store.script, Some(&PowerCut { record, choice }), &Err(reason), tally)
     }
 
-    /// Counts a verdict and saves a failing state.
+    /// Counts the verdict on a crash state, and saves the crash state if it violates the contract.
     fn count(
         &self,
         script: Script,
@@ -253,9 +260,9 @@ impl Running {
         self.started.worker.send(&WorkerRequest { place: self.started.place.clone(), script, task })
     }
 
-    /// Returns the next response, or `None` at the deadline. If a store has promised nothing for a
-    /// while, the function waits once more, for a long time. A store that still promises nothing
-    /// hangs, which is an error.
+    /// Returns the next response of the worker, or `None` at the deadline. If the store's last
+    /// promise is too old, the function continues to wait after the deadline, for a much longer
+    /// time. A store that promises nothing in this time hangs, which violates the contract.
     fn receive_live(&mut self, until: Instant) -> Result<Option<WorkerResponse>> {
         loop {
             match self.receive(until)? {
@@ -278,8 +285,8 @@ impl Running {
         }
     }
 
-    /// Returns the next response, or `None` at the deadline. Marks (numbers of promised batches)
-    /// that arrive before it are added to the record.
+    /// Returns the next response of the worker, or `None` at the deadline. Marks (numbers of
+    /// promised batches) that arrive before the response are added to the record.
     fn receive(&mut self, until: Instant) -> Result<Option<WorkerResponse>> {
         loop {
             match self.started.worker.receive(until.saturating_duration_since(Instant::now()))? {

@@ -1,5 +1,5 @@
-//! Readers that run while a history is written. They compute the expected results from the
-//! history.
+//! Threads that read a store while a history (the batches of a crash test) is written to it. They
+//! compute the expected results from the history.
 use super::script::{Model, Scan, Script};
 use crate::target::Target;
 use std::{
@@ -9,17 +9,17 @@ use std::{
 };
 use terrace_sim::Rng;
 
-/// Pause between two point lookups.
+/// Pause of a reader between two point lookups.
 const PAUSE: Duration = Duration::from_millis(2);
 /// Number of point lookups between two scans.
 const GETS: usize = 200;
 /// Number of scans between two full compactions.
 const SCANS: u64 = 10;
 
-/// Progress of the writer, which concurrent readers read.
+/// Progress of the writer. The reader threads read it to determine the results that are correct.
 #[derive(Debug)]
 pub struct WriterProgress {
-    /// The last batch whose write has returned. The next batch may be in the store, too.
+    /// Number of the last batch whose write has returned. The next batch may be in the store, too.
     pub written: AtomicU64,
     /// Whether the writer has finished.
     pub is_done: AtomicBool,
@@ -32,26 +32,27 @@ impl WriterProgress {
     }
 }
 
-/// A reader thread.
+/// A thread that reads the store and checks the results while the writer writes.
 pub struct HistoryReader<'a> {
     script: Script,
     store: &'a dyn Target,
     writer: &'a WriterProgress,
-    /// Contents of the store after a number of batches that are certainly in it.
+    /// Expected contents of the store after a number of batches that are certainly in it.
     model: Model,
     rng: Rng,
     compacts: bool,
 }
 
 impl<'a> HistoryReader<'a> {
-    /// Creates reader `number` of `store`. Its order of keys differs from that in earlier sessions.
-    /// Reader 0 also compacts the store.
+    /// Creates reader `number` of `store`. The reader draws its keys in another order each time the
+    /// store is reopened. Reader 0 also compacts the store.
     pub fn new(script: Script, store: &'a dyn Target, writer: &'a WriterProgress, number: u64) -> HistoryReader<'a> {
         let rng = Rng::of(!script.seed, writer.written.load(SeqCst) * 2 + number);
         HistoryReader { script, store, writer, model: Model::default(), rng, compacts: number == 0 }
     }
 
-    /// Reads until the writer has finished. An error text begins with one word in capitals.
+    /// Reads until the writer has finished. An error text begins with one word in capitals, the
+    /// kind of the violation.
     pub fn run(&mut self) -> Result<(), String> {
         for scans in 1.. {
             self.scan()?;
@@ -69,9 +70,9 @@ impl<'a> HistoryReader<'a> {
         Ok(())
     }
 
-    /// Checks a point lookup. The value must be the value after some number of batches. The bounds
-    /// of this number are the batches written before the lookup and the batches that may be in the
-    /// store after it.
+    /// Checks one point lookup while the writer writes. The result must be the key's value after
+    /// some number of batches. This number is at least the number of batches written before the
+    /// lookup. It is at most the number of batches that may be in the store after the lookup.
     fn get(&mut self) -> Result<(), String> {
         let key = self.script.size.key(self.rng.below(self.script.size.keys()));
         let before = self.writer.written.load(SeqCst);
@@ -92,8 +93,8 @@ impl<'a> HistoryReader<'a> {
         }
     }
 
-    /// Checks a scan. All its entries must be those after the same number of batches, although the
-    /// writer writes concurrently.
+    /// Checks one scan while the writer writes. All entries of the scan must be the contents after
+    /// the same number of batches.
     fn scan(&mut self) -> Result<(), String> {
         let before = self.writer.written.load(SeqCst);
         let scan = Scan::of(self.store, false)?;
@@ -114,7 +115,7 @@ mod tests {
     use super::*;
     use crate::{crash::size::Size, engines, target::Change};
 
-    /// A store that returns old values for some keys, in point lookups or in scans.
+    /// A faulty store that returns old values for some keys, in point lookups or in scans.
     struct Stale<'a> {
         store: &'a dyn Target,
         before: &'a dyn Target,
@@ -166,7 +167,8 @@ mod tests {
             let gets = (0..500).try_for_each(|_| reader.get());
             (gets, reader.scan())
         };
-        // One batch may be in the store before its write returns; a second one may not.
+        // A batch may be in the store before its write returns, so a reader accepts one batch more
+        // than `written`. It does not accept two.
         for written in [350, 349] {
             assert_eq!(read(&*store, written), (Ok(()), Ok(())), "{written} written");
         }

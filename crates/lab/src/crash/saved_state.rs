@@ -1,5 +1,5 @@
-//! A failing crash state as a file. This file and the record in the same directory suffice to
-//! reproduce the crash state.
+//! Saves a crash state that violates the contract as a file. This file and the recorded device
+//! requests in the same directory suffice to reproduce the crash state.
 use super::{crash_state::CrashState, script::Script, size::Size};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -9,17 +9,17 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-/// Value of the first field of such a file: its format.
+/// Format of such a file. It is the value of the file's first field.
 const FORMAT: &str = "terrace-crash-state-1";
 
-/// A crash state that broke the contract.
+/// A crash state that violates the durability contract.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SavedState {
     /// Format of the file.
     pub format: String,
     /// Command that judges the crash state again.
     pub command: String,
-    /// The violation.
+    /// The violation of the durability contract, as text.
     pub reason: String,
     /// File with the recorded requests of the device, in the same directory.
     pub record: PathBuf,
@@ -27,7 +27,7 @@ pub struct SavedState {
     pub engine: String,
     /// Seed of the history.
     pub seed: u64,
-    /// Number of batches of the history.
+    /// Number of batches in the history.
     pub batches: u64,
     /// Size of the history.
     #[serde(default)]
@@ -37,8 +37,8 @@ pub struct SavedState {
 }
 
 impl SavedState {
-    /// Writes crash state `number` of a history and its record to `dir`. Returns the path of the
-    /// new file.
+    /// Writes crash state `number` of a history, and a copy of the recorded requests, to `dir`.
+    /// Returns the path of the new file.
     pub fn write(
         dir: &Path,
         record: &Path,
@@ -48,7 +48,8 @@ impl SavedState {
         reason: &str,
     ) -> Result<PathBuf> {
         fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))?;
-        // The same seed gives a different record in the next run, so the name contains a timestamp.
+        // The name contains a timestamp, because the next run with the same seed records different
+        // requests.
         let written = fs::metadata(record).and_then(|meta| meta.modified()).context("the record")?;
         let moment = written.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let name = format!("{}-seed{}-{moment}", engine.replace([':', '+'], "-"), script.seed);
@@ -87,7 +88,7 @@ impl SavedState {
         Ok(state)
     }
 
-    /// Returns the history that was written.
+    /// Returns the history (the batches) that the store was filled with.
     pub fn script(&self) -> Script {
         Script { seed: self.seed, batches: self.batches, size: self.size }
     }

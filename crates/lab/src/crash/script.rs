@@ -9,7 +9,8 @@ use terrace_sim::Rng;
 
 /// Key of the batch counter, which every batch increments. It sorts before all other keys.
 const COUNT_KEY: &[u8] = b"\x00count";
-/// Key that is written after recovery and by no batch. It sorts after all other keys.
+/// Key of an entry that is written after recovery. No batch writes it. It sorts after all other
+/// keys.
 const AFTER_KEY: &[u8] = b"\xffafter";
 
 /// A history: the batches that a seed determines.
@@ -24,10 +25,10 @@ pub struct Script {
     pub size: Size,
 }
 
-/// A value in compact form; its bytes are derived from these fields.
+/// A value in compact form. Its bytes are computed from these fields.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Value {
-    /// Number of the batch that wrote the value.
+    /// Number of the batch that wrote the value. It determines the bytes.
     number: u64,
     bytes: usize,
 }
@@ -39,7 +40,7 @@ pub struct Model {
     values: BTreeMap<Vec<u8>, Value>,
 }
 
-/// One batch.
+/// One batch of a history, and the way in which the writer writes it.
 pub struct Batch {
     number: u64,
     /// Keys with their new values; `None` deletes the key.
@@ -49,7 +50,7 @@ pub struct Batch {
     /// Whether the store is closed and reopened before the batch.
     pub reopen: bool,
     /// Whether the writer waits until the batch is durable, if the engine supports that. A batch
-    /// without a sync may still become durable later.
+    /// that is neither synced nor waited for may still become durable later.
     pub wait: bool,
     /// Whether the writer pauses after the batch, so that background work can run.
     pub rest: bool,
@@ -77,8 +78,8 @@ impl Script {
     }
 
     /// Judges a store that was opened after a power cut and must contain the first `promised`
-    /// batches. Returns the number of batches in the store, or the violation. The violation begins
-    /// with one word in capitals.
+    /// batches. Returns the number of batches in the store, or the text of the violation. The text
+    /// begins with one word in capitals.
     pub fn judge(&self, promised: u64, store: &dyn Target) -> Result<u64, String> {
         let forward = Scan::of(store, false)?;
         let applied = forward.count.ok_or("WRONG: the batch counter is invalid")?;
@@ -101,7 +102,7 @@ impl Script {
 }
 
 impl Batch {
-    /// Writes the batch. If `sync`, the batch is durable on return.
+    /// Writes the batch to the store. If `sync`, the batch is durable on return.
     pub fn write(&self, store: &dyn Target, sync: bool) -> crate::target::Result<()> {
         let values: Vec<_> = self.changes.iter().map(|(_, value)| value.map(Value::to_bytes)).collect();
         let count = self.number.to_le_bytes();
@@ -112,7 +113,8 @@ impl Batch {
         store.write(&[Change::Put(COUNT_KEY, &count)].into_iter().chain(changes).collect::<Vec<_>>(), sync)
     }
 
-    /// Returns the new value of `key`, if the batch changes it.
+    /// Returns the new value of `key` if the batch changes the key. The inner value is `None` if
+    /// the batch deletes it.
     pub fn value_of(&self, key: &[u8]) -> Option<Option<Value>> {
         self.changes.iter().rfind(|(changed, _)| changed == key).map(|(_, value)| *value)
     }
@@ -137,12 +139,13 @@ impl Model {
         self.count = self.count.max(count);
     }
 
-    /// Returns the expected value of `key`.
+    /// Returns the expected value of `key`, or `None` if the key must be absent.
     pub fn get(&self, key: &[u8]) -> Option<Value> {
         self.values.get(key).copied()
     }
 
-    /// Returns the first difference between a scan and this model, if there is one.
+    /// Returns a description of the first difference between a scan and this model, or `None` if
+    /// they are equal.
     pub(super) fn refutes(&self, scan: &Scan) -> Option<String> {
         let mut wanted: Box<dyn Iterator<Item = _>> = Box::new(self.values.iter());
         if scan.is_reverse {
@@ -166,19 +169,20 @@ impl Model {
     }
 }
 
-/// All entries of a store, except the key that is written after recovery.
+/// All entries of a store. The entry that the oracle writes after recovery is left out.
 pub(super) struct Scan {
     is_reverse: bool,
-    /// The batch counter; `None` if its value is invalid.
+    /// Value of the batch counter, which is the number of batches in the store. `None` if the value
+    /// is invalid.
     pub count: Option<u64>,
     pairs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Scan {
-    /// Scans the whole store.
+    /// Reads all entries of the store, in reverse order if `is_reverse`.
     ///
     /// # Errors
-    /// The engine's error after one word in capitals.
+    /// The engine's error, after one word in capitals.
     pub fn of(store: &dyn Target, is_reverse: bool) -> Result<Scan, String> {
         let mut scan = Scan { is_reverse, count: Some(0), pairs: Vec::new() };
         let done = store.scan(None, is_reverse, &mut |key, value| {
@@ -194,12 +198,13 @@ impl Scan {
     }
 }
 
-/// Checks that a recovered store accepts a synced write.
+/// Checks that a store accepts a synced write after recovery.
 pub fn write_after(store: &dyn Target) -> Result<(), String> {
     store.write(&[Change::Put(AFTER_KEY, b"the crash")], true).map_err(|error| format!("WRITE: refused: {error:#}"))
 }
 
-/// Checks that the write of [`write_after`] is present after the store was reopened.
+/// Checks that the entry which [`write_after`] wrote is still present after the store was
+/// reopened.
 pub fn check_after(store: &dyn Target) -> Result<(), String> {
     match store.get(AFTER_KEY, &mut Vec::new()) {
         Ok(true) => Ok(()),
@@ -213,7 +218,7 @@ mod tests {
     use super::*;
     use crate::{engines, target::Settings};
 
-    /// Returns a store in which only these batches of the script are written.
+    /// Returns a new store with the batches of `script` that have these numbers.
     fn store(dir: &std::path::Path, script: Script, batches: impl Iterator<Item = u64>) -> Box<dyn Target> {
         let store = engines::engine("terrace").unwrap().open(dir, &Settings::default()).unwrap();
         batches.for_each(|number| script.batch(number).write(&*store, false).unwrap());
@@ -230,7 +235,8 @@ mod tests {
         assert_eq!(judge(&mut std::iter::empty(), 0), Ok(0));
         assert_eq!(judge(&mut (1..=200), 200), Ok(200));
         assert!(judge(&mut (1..=200), 201).unwrap_err().starts_with("LOST"));
-        // A missing batch is not visible if later batches wrote all of its keys again.
+        // The oracle cannot detect that a batch is missing if later batches wrote all of its keys
+        // again.
         let holes = (100..150).filter(|hole| judge(&mut (1..=160).filter(|n| n != hole), 0).is_err()).count();
         assert!(holes > 15, "only {holes} of 50 holes are seen");
         let other = Script { seed: 6, ..script };

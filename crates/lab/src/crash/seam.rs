@@ -1,7 +1,7 @@
-//! The campaign at the storage interface. The store is in an in-memory directory that loses
-//! unsynced data by ext4's rules or by POSIX's. The campaign needs no root and judges thousands of
-//! crash states per second. It runs the engine's background work step by step, so equal seeds give
-//! equal crash states.
+//! The crash-test campaign at the storage interface, without a device. The store is in a directory
+//! in memory. At a power cut, the directory loses unsynced data by the rules of ext4 or of POSIX.
+//! The campaign needs no root and judges thousands of crash states per second. It runs the
+//! engine's background work step by step, so equal seeds give equal crash states.
 //!
 //! The engine's own tests generate the same histories and power cuts.
 #[path = "../../../engine/tests/it/common/cuts.rs"]
@@ -24,18 +24,19 @@ use std::{
 };
 use terrace::Options;
 
-/// Number of crash states after each step of a history.
+/// Number of crash states that are judged for each selected step of a history.
 const SEEDS: u64 = 8;
-/// Number of steps of a history after which the power is cut, in a campaign that is limited by
-/// time. Then a history of another kind follows.
+/// Number of steps of a history after which the power is cut, if only a time limits the campaign.
+/// The campaign then continues with a history of another kind.
 const STEPS: usize = 32;
 
-/// Runs a campaign on a preset of Terrace. `watch` receives the tally after each history and
-/// returns false to stop.
+/// Runs a campaign on a preset of Terrace. `watch` receives the tally repeatedly, and returns
+/// false to stop the campaign.
 ///
 /// # Errors
-/// The engine is not a preset of Terrace, or the negative control needs a device. A broken
-/// contract is a result, not an error.
+/// The engine is not a preset of Terrace, or the negative control (an intentional fault) needs a
+/// device. A crash state that violates the durability contract is counted in the tally and is not
+/// an error.
 pub fn run(campaign: &Campaign, watch: &mut dyn FnMut(&Tally) -> bool) -> Result<Tally> {
     let options = options(&campaign.engine)?;
     let trackers = match campaign.control {
@@ -83,8 +84,9 @@ fn options(engine: &str) -> Result<Options> {
     }
 }
 
-/// Returns history `number` of a campaign. Consecutive numbers cover every durability tracker with
-/// every set of file system rules. Then the next seed follows.
+/// Returns history `number` of a campaign. Consecutive numbers cover every durability tracker (the
+/// part that detects when files are durable) with every set of file system rules. After all of
+/// these combinations, the seed changes.
 fn history(campaign: &Campaign, options: &Options, trackers: &[Tracker], number: usize) -> Cuts {
     let kinds = cuts::histories(options, trackers, 0, SEEDS);
     let seed = campaign.seed.wrapping_add((number / kinds.len()) as u64);

@@ -1,22 +1,22 @@
-//! Size of a history, and the settings of its store.
+//! Size of a history (the batches that a crash test writes), and the settings of its store.
 use crate::target::Settings;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Sizes of histories.
+/// Sizes of histories. A history is the batches that a crash test writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Size {
     /// A few MiB in few keys. The settings have small values, so that few writes exercise every
-    /// part of an engine. There are no concurrent readers.
+    /// part of an engine. No threads read while the history is written.
     #[default]
     Small,
-    /// Tens of MiB in several levels, under load: other threads read and compact concurrently. The
-    /// engine's timers have production values.
+    /// Tens of MiB in several levels, under load: other threads read and compact while the history
+    /// is written. The engine's timers have production values.
     Large,
 }
 
 impl Size {
-    /// Returns the number of keys.
+    /// Returns the number of keys that a history uses.
     pub fn keys(self) -> usize {
         if self == Size::Small { 120 } else { 50_000 }
     }
@@ -31,7 +31,8 @@ impl Size {
         if self == Size::Small { 4 } else { 12 }
     }
 
-    /// Returns the exclusive upper bound of the sizes of nine values in ten, in bytes.
+    /// Returns the exclusive upper bound, in bytes, of usual values. Nine of ten values are usual;
+    /// the others may be larger.
     pub fn usual_bytes(self) -> usize {
         if self == Size::Small { 60 } else { 400 }
     }
@@ -47,9 +48,9 @@ impl Size {
         if self == Size::Small { 96 << 20 } else { 512 << 20 }
     }
 
-    /// Returns the minimum duration of the fill with `batches` batches; `None` if the engine
+    /// Returns the minimum duration of writing a history of `batches` batches; `None` if the engine
     /// determines it. A mean pause of 300 µs per batch limits the writes to a few MiB per second,
-    /// so the record of an emulated machine's run fits into memory.
+    /// so that the recorded requests of a campaign fit into memory.
     pub fn min_duration(self, batches: u64) -> Option<Duration> {
         (self == Size::Large).then(|| Duration::from_micros(250 * batches))
     }

@@ -1,5 +1,5 @@
-//! A station: a served device with a worker process. The station shows one crash state after
-//! another as the device, and the worker judges each.
+//! A station consists of a served block device and a worker process. The device shows one crash
+//! state after another, and the worker judges each of them.
 use super::worker::{StoreLocation, WorkerRequest, WorkerResponse};
 use anyhow::{Context, Result, bail};
 use std::{
@@ -19,10 +19,11 @@ use terrace_device::{
     serve::{Desk, FrontEnd, FuseLoop, Served},
 };
 
-/// Maximum duration of a request. A store that hangs is broken, as a store with lost data is.
+/// Maximum duration of a request to a worker. A store that exceeds it hangs, and a hanging store
+/// violates the contract just as lost data does.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A served device whose content can be replaced while it is not in use.
+/// A block device whose content can be replaced between two uses.
 pub struct SwappableDevice(RwLock<Arc<dyn BlockDevice>>);
 
 impl SwappableDevice {
@@ -68,13 +69,13 @@ impl BlockDevice for SwappableDevice {
 
 /// A served device and its worker process.
 pub struct Station {
-    // Declared before `served`, because a served device can be unmounted only when it is not in
-    // use.
+    // Declared before `served`, so that the worker ends first. A served device can be unmounted
+    // only when it is not in use.
     worker: Worker,
     served: Served,
 }
 
-/// A message from a worker.
+/// Result of waiting for a message from a worker.
 pub enum Received {
     /// A response.
     Response(WorkerResponse),
@@ -84,7 +85,7 @@ pub enum Received {
     End(ExitStatus),
 }
 
-/// A worker that is killed on drop.
+/// A worker process, which is killed on drop.
 pub struct Worker {
     process: Child,
     is_lost: bool,
@@ -100,7 +101,7 @@ impl Station {
         Ok(Station { worker: Worker::start(command)?, served })
     }
 
-    /// Returns the location of the device, for requests to the worker.
+    /// Returns the location of the device, in the form that requests to the worker contain.
     pub fn place(&self, engine: &str, options: &str) -> StoreLocation {
         let (image, mount_point) = (self.served.node().into(), self.served.mount_point());
         StoreLocation { image, mount_point, engine: engine.into(), options: options.into() }
@@ -111,8 +112,8 @@ impl Station {
         self.served.control()
     }
 
-    /// Sends a request and returns its response. If the worker crashes or exceeds the timeout, the
-    /// store is broken, and the station cannot be used any more.
+    /// Sends a request to the worker and returns its response. If the worker crashes or exceeds the
+    /// timeout, the response is a violation, and the station cannot be used any more.
     pub fn run_request(&mut self, order: &WorkerRequest) -> Result<WorkerResponse> {
         self.worker.send(order)?;
         match self.worker.receive(REQUEST_TIMEOUT)? {
@@ -135,21 +136,24 @@ impl Station {
 impl Worker {
     /// Starts `command` as a worker, which receives requests and sends responses.
     pub fn start(mut command: Command) -> Result<Worker> {
-        // The worker has its own process group, because Ctrl-C must reach only the campaign.
+        // The worker has its own process group, because Ctrl-C must reach only the process that
+        // runs the campaign.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut process = command.spawn().context("start a worker")?;
         let orders = process.stdin.take().expect("it is piped");
         let lines = BufReader::new(process.stdout.take().expect("it is piped")).lines();
         let (sender, answers) = channel();
         thread::spawn(move || {
-            // Only lines of JSON are responses, because a test harness prints to the same output.
+            // A worker may be a test binary, whose test harness prints to the same output. Only
+            // lines of JSON are therefore taken as responses.
             let answers = lines.map_while(Result::ok).filter(|line| line.starts_with('{'));
             answers.map(|line| sender.send(line)).take_while(Result::is_ok).for_each(drop);
         });
         Ok(Worker { process, is_lost: false, orders, answers })
     }
 
-    /// Sends a request. Only [`receive`](Worker::receive) detects that the worker has exited.
+    /// Sends a request. If the worker has exited, this call does not return an error; the next call
+    /// of [`receive`](Worker::receive) reports it.
     pub fn send(&mut self, order: &WorkerRequest) -> Result<()> {
         let line = serde_json::to_string(order)? + "\n";
         self.is_lost |= self.orders.write_all(line.as_bytes()).is_err();

@@ -1,11 +1,11 @@
-//! The worker process. It mounts a recorded device, fills a store on it, and judges the crash
-//! states that a power cut may have left.
+//! The worker process of a crash test. It mounts a recorded device, fills a store on it, and
+//! judges the crash states that a power cut may have left.
 //!
 //! The worker is a separate process for two reasons. A process that waits for a device must not be
 //! the server of this device. An engine that crashes must not end the campaign. The worker has its
-//! own mount namespace, and its loop devices are detached automatically, so nothing remains when
-//! it ends, for whatever reason. The worker receives requests as JSON, one per line, and sends
-//! responses in the same form.
+//! own mount namespace, and its loop devices are detached automatically, so nothing remains after
+//! the worker has ended or was killed. The worker receives requests as JSON, one per line, and
+//! sends responses in the same form.
 pub use super::store_location::StoreLocation;
 
 use super::{
@@ -29,7 +29,7 @@ use std::{
 };
 use terrace_device::serve;
 
-/// A request: a task for a store, and the history of this store.
+/// A request to a worker: a task for a store, and the history (the batches) of this store.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct WorkerRequest {
     /// Location of the device.
@@ -40,20 +40,20 @@ pub struct WorkerRequest {
     pub task: Task,
 }
 
-/// Kinds of requests.
+/// The tasks that a worker can perform.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Task {
     /// Formats the medium of the engine's stores.
     Format,
     /// Writes the batches of the history into a store.
     Fill {
-        /// The first batch to write. The store contains the earlier ones.
+        /// Number of the first batch to write. The store already contains the earlier ones.
         from: u64,
         /// File that receives the number of each batch that must survive from then on. Without a
         /// file, the worker sends these numbers as [marks](WorkerResponse::Mark) among the
         /// responses.
         control: Option<PathBuf>,
-        /// The intentional fault, if any.
+        /// The intentional fault that the crash tests must find, if any.
         broken: Option<NegativeControl>,
     },
     /// Mounts, opens and judges a store.
@@ -66,31 +66,34 @@ pub enum Task {
     },
 }
 
-/// Result of a request.
+/// The result of a request, or a message that precedes it.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum WorkerResponse {
-    /// Number of batches in the store.
+    /// The request succeeded. The number is the number of batches in the store.
     Applied(u64),
-    /// Number of batches that must survive from now on; more responses follow.
+    /// All batches up to this number must survive from now on. More responses to the same request
+    /// follow.
     Mark(u64),
-    /// The store violates the contract. The text begins with one word in capitals.
+    /// The store violates the durability contract. The text begins with one word in capitals.
     Broken(String),
     /// The worker could not run the request. The text says nothing about the store.
     Failed(String),
 }
 
-/// Serves requests until the input ends. `find` looks up engines by name.
+/// Runs a worker: serves requests until the input ends. `find` looks up engines by name.
 ///
 /// # Errors
-/// The process does not run as root. A request that fails is reported as a response.
+/// The process does not run as root. The failure of a request is not an error of this function but
+/// a response.
 pub fn serve(out: &mut dyn Write, find: &dyn Fn(&str) -> Result<Box<dyn Engine>>) -> Result<()> {
     if guest::is_guest_init() {
         return guest::run(&mut |orders, out| serve_all(orders, out, find));
     }
     unshare(CloneFlags::CLONE_NEWNS).context("create a mount namespace (needs root)")?;
-    // Mounts made here stay in this namespace. Unmounts elsewhere propagate into it; otherwise
-    // those file systems would be in use until this process ends. If the parent namespace does not
-    // propagate, the first request removes the mounts on served drives here.
+    // Mounts that the worker makes stay in its own mount namespace. Unmounts by other processes
+    // propagate into it. Without this propagation, a file system that another process unmounts
+    // would stay in use until the worker ends. If the parent namespace does not propagate unmounts,
+    // the first request removes the mounts on served drives from this namespace.
     let slave = mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>);
     slave.context("make mounts private")?;
     serve_all(&mut stdin().lock(), out, find)
@@ -150,7 +153,8 @@ fn run_request(
             });
             match filled {
                 Ok(()) => Ok(script.batches),
-                // Returns without cleaning up, because the power may be cut at any moment.
+                // The worker returns without unmounting, because the campaign may cut the power at
+                // any moment.
                 Err(FillError::Broken(broken)) => return Ok(WorkerResponse::Broken(broken)),
                 Err(FillError::ReportFailed(error)) => return Err(error),
             }
@@ -161,13 +165,13 @@ fn run_request(
     let left = ground.leave(matches!((&verdict, task), (Ok(_), Task::Judge { again: true, .. })));
     match verdict {
         Ok(applied) => Ok(left?.map_or_else(WorkerResponse::Broken, |()| WorkerResponse::Applied(applied))),
-        // The medium stays mounted, because the failed store may still use it.
+        // The medium stays mounted, because the store that failed may still use it.
         Err(broken) => Ok(WorkerResponse::Broken(broken)),
     }
 }
 
-/// Judges a store. With `again`, reopens the store, compacts it and verifies it completely, to
-/// exercise the recovered data.
+/// Judges a store. If `again`, also reopens the store, compacts it and verifies all of its data,
+/// so that the recovered data is read and rewritten.
 fn judge(engine: &dyn Engine, dir: &Path, script: Script, promised: u64, again: bool) -> Result<u64, String> {
     let open = || engine.open(dir, &script.size.settings()).map_err(|error| format!("OPEN: {error:#}"));
     let close = |store: Box<dyn Target>| store.close().map_err(|error| format!("CLOSE: {error:#}"));

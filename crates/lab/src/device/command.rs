@@ -2,7 +2,8 @@
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 
-/// Runs a command. Returns its output. If it fails, the error contains its error output.
+/// Runs a command and returns its output. If the command fails, the error contains the command's
+/// error output.
 pub(super) fn run(command: &mut Command) -> Result<String> {
     let program = command.get_program().display().to_string();
     let output = command.output().with_context(|| format!("run {program}"))?;

@@ -1,5 +1,6 @@
-//! A drive that another process serves: a virtual SSD, or plain memory. A process that waits for a
-//! device must not be the server of this device.
+//! A drive that another process serves. The drive is a virtual SSD, or plain memory. A process
+//! that waits for a device must not be the server of this device, so the server is a separate
+//! process.
 use super::{drive_options::DriveOptions, file_system::FileSystem, size::parse_size};
 use anyhow::{Context, Result, bail};
 use std::{
@@ -12,21 +13,21 @@ use std::{
 };
 use terrace_device::ssd::Profile;
 
-/// Maximum time in which a server must remove its drive.
+/// Maximum time to wait until a server has removed its drive.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Number of lines that are kept of a server's error output.
 const LINES: usize = 20;
 
-/// What a drive stores its data in.
+/// The medium in which a drive stores its data.
 #[derive(Clone, Debug, PartialEq)]
 enum Backing {
     /// The model of an SSD.
     Ssd {
         profile: String,
-        /// Whether the SSD is in steady state, as after long use.
+        /// Whether the SSD starts in steady state, as after long use.
         is_steady: bool,
     },
-    /// A number of bytes in this machine's memory.
+    /// Plain memory of this machine. The number is the size in bytes.
     Memory(u64),
 }
 
@@ -34,7 +35,7 @@ enum Backing {
 #[derive(Clone, Debug, PartialEq)]
 pub struct DriveSpec {
     backing: Backing,
-    /// Options for the use and the speed of the drive.
+    /// Options that determine how the drive is used and how fast it is.
     pub drive_options: DriveOptions,
 }
 
@@ -43,7 +44,8 @@ pub struct DriveSpec {
 pub struct Drive {
     node: PathBuf,
     server: Child,
-    /// The server ends when this pipe closes, which also happens if this process is killed.
+    /// The pipe to the server. The server ends when this pipe closes, and the pipe also closes if
+    /// this process is killed.
     stdin: Option<ChildStdin>,
 }
 
@@ -91,8 +93,9 @@ impl DriveSpec {
         find_profile(name)?.validate().with_context(|| format!("vssd:{name}"))
     }
 
-    /// Returns the identity as [`DeviceSpec::identity`](super::DeviceSpec::identity) does. It
-    /// contains the contents of the profile, not the name of its file.
+    /// Returns the identity (complete description) of the drive, as
+    /// [`DeviceSpec::identity`](super::DeviceSpec::identity) does. The identity contains the
+    /// contents of the profile, not the name of the profile's file.
     pub fn identity(&self) -> Result<String> {
         match &self.backing {
             Backing::Ssd { profile, is_steady } => {
@@ -104,7 +107,8 @@ impl DriveSpec {
         }
     }
 
-    /// Starts a server for the drive. The server runs the same program as this process.
+    /// Starts a server for the drive. The server is a process that runs the same program as this
+    /// process.
     pub fn serve(&self, work: &Path) -> Result<Drive> {
         let mut command = Command::new(std::env::current_exe().context("this program")?);
         command.args(["ssd", "serve", "--json", "--until-eof"]);
@@ -155,8 +159,8 @@ impl Drop for Drive {
     }
 }
 
-/// Reads a server's error output continuously, so that the server never blocks on the pipe.
-/// Returns the last lines when the server has ended.
+/// Starts a thread that reads a server's error output continuously, so that the server never
+/// blocks on the pipe. The thread returns the last lines when the server has ended.
 fn last_lines(from: impl Read + Send + 'static) -> JoinHandle<String> {
     thread::spawn(move || {
         let mut last = std::collections::VecDeque::new();
@@ -170,7 +174,7 @@ fn last_lines(from: impl Read + Send + 'static) -> JoinHandle<String> {
     })
 }
 
-/// Waits for a process that was asked to end. Kills it after the timeout.
+/// Waits for a process that was told to end. Kills the process after the timeout.
 fn end(process: &mut Child, timeout: Duration) -> Result<()> {
     let begin = Instant::now();
     while process.try_wait().context("wait for it")?.is_none() {
@@ -193,8 +197,8 @@ mod tests {
         shell
     }
 
-    /// The error output is larger than the capacity of a pipe. Without a reader, the server would
-    /// block on the pipe, and the run would wait for the server.
+    /// The test's error output is larger than the capacity of a pipe. If the lab did not read it,
+    /// the server would block on the pipe, and the run would wait for the server forever.
     #[test]
     fn a_server_with_much_error_output_does_not_block() {
         let mut server = shell("yes complaint | head -n 100000 >&2; echo last >&2").spawn().unwrap();

@@ -1,5 +1,5 @@
-//! Options of an emulated drive. They determine its use and its speed, and are suffixes of the
-//! drive's name in `--device`.
+//! Options of an emulated drive. They determine how the drive is used and how fast it is. On the
+//! command line, they are suffixes of the drive's name in `--device`.
 use super::size::parse_size;
 use std::fmt;
 use terrace_device::serve::limits;
@@ -12,10 +12,10 @@ pub struct DriveOptions {
     pub discards: bool,
     /// Whether the ext4 on the drive has no journal.
     pub no_journal: bool,
-    /// Time in µs that each cache flush takes in addition.
+    /// Time in µs by which each cache flush is delayed.
     pub flush_us: u64,
-    /// Maximum rate in bytes per second. If the kernel enforces it, it is the maximum of reads and
-    /// of writes separately. If the server enforces it, it is the maximum of their sum.
+    /// Maximum rate in bytes per second. If the kernel enforces the rate, reads and writes each
+    /// have this maximum. If the server of the drive enforces it, their sum has this maximum.
     pub bytes_per_s: Option<u64>,
 }
 
@@ -23,7 +23,8 @@ pub struct DriveOptions {
 pub const NO_JOURNAL: &str = ":nojournal";
 
 impl DriveOptions {
-    /// Parses the options at the end of `text`. Returns the text before them and the options.
+    /// Parses the options at the end of `text`. Returns the text before the options, and the
+    /// options.
     pub fn parse(text: &str) -> Result<(&str, DriveOptions), String> {
         let (text, bytes_per_s) = match text.rsplit_once(":rate=") {
             Some((text, size)) => (text, Some(parse_rate(size)?)),
@@ -41,7 +42,7 @@ impl DriveOptions {
         Ok((text, DriveOptions { discards, no_journal, flush_us, bytes_per_s }))
     }
 
-    /// Returns the options in words, as the end of a description.
+    /// Returns the options in words, to be appended to the description of a drive.
     pub fn describe(&self) -> String {
         let mut words = String::new();
         if self.discards {
@@ -59,8 +60,9 @@ impl DriveOptions {
         words
     }
 
-    /// Returns in words what enforces the rate of a drive in memory, as the end of a description.
-    /// This determines the cost of the limit, and whether reads and writes share the rate.
+    /// Returns in words which part enforces the rate of a drive in memory, to be appended to the
+    /// description of the drive. The cost of the limit depends on this part, and so does the
+    /// question whether reads and writes share the rate.
     pub fn rate_limiter(&self) -> &'static str {
         match self.bytes_per_s {
             None => "",

@@ -1,8 +1,9 @@
-//! The backing file of a run's loop devices (the image). The run reuses it from cell to cell.
+//! A pool for the backing file (the image) of loop devices. A run creates one image and reuses it
+//! for all its cells (a cell is one engine in one round).
 //!
-//! If each cell created and removed a file, gigabytes of memory and blocks would be freed and
-//! allocated while the next engine is measured. The slowest puts would then measure the machine
-//! instead of the engine.
+//! If each cell created and removed its own file, the machine would free and allocate gigabytes of
+//! memory and blocks while the next engine is measured. The slowest puts would then measure the
+//! machine instead of the engine.
 use super::scratch_dir::{dismantle, new_dir};
 use anyhow::{Context, Result};
 use std::{
@@ -20,8 +21,8 @@ impl Images {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Creates an image of `bytes` at the path `image`. If the pool has an image of this size, it
-    /// is moved there; otherwise the image is a new sparse file.
+    /// Creates an image of `bytes` bytes at the path `image`. If the pool has an image of this
+    /// size, the function moves it to this path. Otherwise it creates a new sparse file.
     pub(super) fn take(&self, image: &Path, bytes: u64) -> Result<()> {
         if let Some(dir) = self.kept().take() {
             let kept = dir.join("image");
@@ -38,7 +39,7 @@ impl Images {
     }
 
     /// Moves `image`, which no device uses any more, into the pool. If the pool already has an
-    /// image, `image` remains where it is.
+    /// image, `image` remains at its path.
     pub(super) fn keep(&self, work: &Path, image: &Path) -> Result<()> {
         let mut kept = self.kept();
         if kept.is_none() {

@@ -15,8 +15,8 @@
 //! All forms except `dir:PATH` need root.
 //!
 //! The [`DriveOptions`] of `vssd` and `memory` set the drive's speed and the options of its ext4.
-//! If an engine stores data on a device without a file system, a device of any form except `dir`
-//! has no file system, or a small ext4 in a first partition.
+//! For an engine that stores data on a device without a file system, the run creates no file
+//! system, or only a small ext4 in a first partition. The form `dir` creates no such device.
 //!
 //! [`DeviceSpec::check`] rejects a device with data before anything is changed. A run removes what
 //! it created when it ends, also after an error. [`remove_stale`] removes what killed runs left.
@@ -67,12 +67,13 @@ pub enum DeviceSpec {
 /// A device that is ready for a store. It is removed on drop.
 #[derive(Debug)]
 pub struct Device {
-    /// Directory for the store. It does not exist yet, or it is empty.
+    /// Directory for the store. It does not exist yet, or it is empty except for the link to a
+    /// device.
     pub dir: PathBuf,
-    /// The block device on which the directory is, if no other process writes to it.
+    /// The block device that contains the directory, if no other process writes to that device.
     pub node: Option<PathBuf>,
     scratch: Option<Scratch>,
-    /// Dropped after the file system on the drive is unmounted.
+    /// The served drive. It is dropped after the file system on it is unmounted.
     drive: Option<Drive>,
 }
 
@@ -105,16 +106,16 @@ impl FromStr for DeviceSpec {
     }
 }
 
-/// Returns the identity of a temporary directory in `work`, in the form of
-/// [`DeviceSpec::identity`]. The bytes of its device are not counted.
+/// Returns the description of a temporary directory in `work`, in the form of
+/// [`DeviceSpec::identity`]. The bytes that its device receives are not counted.
 pub fn temporary(work: &Path) -> Result<String> {
     let work = path::absolute(work).with_context(|| work.display().to_string())?;
     Ok(format!("a temporary directory in {}", work.display()))
 }
 
 impl DeviceSpec {
-    /// Checks that the device exists, is available, and would not lose data. With `destroy_data`,
-    /// the device may contain data. Changes nothing.
+    /// Checks that the device exists and is available, and that a run would not destroy data on it.
+    /// With `destroy_data`, the device may contain data. The check changes nothing.
     ///
     /// # Errors
     /// The text names the device and the remedy. A device that is mounted or used otherwise is
@@ -129,11 +130,11 @@ impl DeviceSpec {
     }
 
     /// Returns a complete description of the device, exact to the byte. `work` is the directory in
-    /// which files of devices are created. Figures of devices with different identities must not be
-    /// mixed.
+    /// which backing files of devices are created. Figures of devices with different identities
+    /// must not be mixed.
     ///
     /// # Errors
-    /// A profile cannot be read.
+    /// A profile of a virtual SSD cannot be read.
     pub fn identity(&self, work: &Path) -> Result<String> {
         let whole = |path: &Path| path::absolute(path).with_context(|| path.display().to_string());
         Ok(match self {
@@ -144,13 +145,13 @@ impl DeviceSpec {
         })
     }
 
-    /// Checks the device again, then creates it for an engine with medium `below`. The file and the
-    /// mount point of a loop device are below `work`. The file is taken from the pool `images` if
-    /// possible, and is returned there.
+    /// Checks the device again, then creates it for an engine whose stores need the medium `below`.
+    /// The backing file and the mount point of a loop device are below `work`. If the pool `images`
+    /// has a backing file, the function takes it from there, and the file returns there after use.
     ///
     /// # Errors
-    /// The errors of [`check`](Self::check). A failed step is an error, too; its leftovers are
-    /// removed.
+    /// The errors of [`check`](Self::check), and the failure of a step. After a failure, the parts
+    /// that were already created are removed.
     pub fn prepare(
         &self,
         work: &Path,
@@ -179,10 +180,10 @@ impl DeviceSpec {
 }
 
 impl Device {
-    /// Removes the store and everything that was created for it.
+    /// Removes the store and everything that was created for its device.
     ///
     /// # Errors
-    /// A part is still in use. [`remove_stale`] tries again after this process has ended.
+    /// A part is still in use. [`remove_stale`] can remove that part after this process has ended.
     pub fn remove(mut self) -> Result<()> {
         self.clear()
     }
@@ -230,8 +231,8 @@ fn check_block(path: &Path, destroy_data: bool) -> Result<()> {
     if !metadata.file_type().is_block_device() {
         bail!("block:{name} is not a block device");
     }
-    // The kernel permits one exclusive user of a device: a mount, swap, or a device that is built
-    // on it or on its partitions.
+    // The kernel permits one exclusive user of a block device. Such a user is a mount, swap, or a
+    // device that is built on this device or on its partitions.
     let exclusive = fs::OpenOptions::new().read(true).custom_flags(OFlag::O_EXCL.bits()).open(path);
     exclusive.with_context(|| match fs::File::open(path) {
         Ok(_) => format!("block:{name} is mounted or in use"),

@@ -1,4 +1,4 @@
-//! A file system that is created for one cell and removed after it.
+//! A file system that is created for one cell (one engine in one round) and removed after it.
 use super::{
     command::run,
     drive::DriveSpec,
@@ -20,29 +20,31 @@ use std::{
     time::Duration,
 };
 
-/// Number of bytes at the start of a device that are checked to decide whether it is empty. Every
-/// supported device is larger.
+/// Number of bytes at the start of a device that are checked to determine whether the device is
+/// empty. Every supported device is larger.
 const START_BYTES: u64 = 1 << 20;
 
-/// Size in bytes of the file system in the first partition of a divided device.
+/// Size in bytes of the first partition, for a device that is divided into a file system and a
+/// part without one.
 const META_BYTES: u64 = 64 << 20;
 
-/// A file system that no other process uses, or a device without a file system. It is removed on
-/// drop.
+/// A file system that no other process uses, or a device without a file system. Dropping this
+/// value removes it.
 #[derive(Debug)]
 pub struct Scratch {
     dir: PathBuf,
     node: PathBuf,
-    /// Whether `node` is a real device. No file system may remain on it.
+    /// Whether `node` is a real block device. The file system on such a device is erased after use.
     is_block: bool,
     /// The pool to which the image (the file of a loop device) returns after use.
     images: Option<Arc<Images>>,
 }
 
 impl Scratch {
-    /// Creates a file system on an image, a file of `bytes` below `work`. The image is taken from
-    /// the pool `images` and returned there afterwards, or it is a new sparse file. An engine on a
-    /// device without a file system always gets a new file, because it would find the old contents.
+    /// Creates a file system on an image, which is a backing file of `bytes` bytes below `work`.
+    /// The image is taken from the pool `images` and returned there afterwards, or it is a new
+    /// sparse file. If an engine needs a device without a file system, the image is always a new
+    /// file, because the engine would find old contents in a used one.
     pub fn on_loop(
         work: &Path,
         bytes: u64,
@@ -62,8 +64,8 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Creates a file system on the block device `node`, whose content is lost. The caller has
-    /// checked that this is permitted.
+    /// Creates a file system on the block device `node`. The previous content of the device is
+    /// lost. The caller has checked that this is permitted.
     pub fn on_block(work: &Path, node: &Path, below: StoreMedium) -> Result<Scratch> {
         let mut scratch = Scratch::new(work)?;
         scratch.node = node.to_owned();
@@ -73,8 +75,8 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Creates a file system on the drive `node`. If the drive's option `discards` is set, the file
-    /// system discards deleted blocks; otherwise it discards nothing.
+    /// Creates a file system on the emulated drive `node`. If the drive's option `discards` is set,
+    /// the file system discards deleted blocks. Otherwise it discards nothing.
     pub fn on_drive(work: &Path, node: &Path, spec: &DriveSpec, below: StoreMedium) -> Result<Scratch> {
         let mut scratch = Scratch::new(work)?;
         scratch.node = node.to_owned();
@@ -85,8 +87,9 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Prepares the device for the engine: with a file system, without one, or with a small one in
-    /// a first partition. Previous contents are not discarded, so a used drive remains used.
+    /// Prepares the device for the medium that the engine needs: a file system, no file system, or
+    /// a small file system in a first partition. Previous contents of the device are not discarded,
+    /// so a used drive remains used.
     fn prepare_medium(&self, below: StoreMedium, kind: FileSystem, options: &str) -> Result<()> {
         let node = self.node.clone();
         if below == StoreMedium::FileSystem {
@@ -125,8 +128,8 @@ impl Scratch {
         Ok(Scratch { dir, node: PathBuf::new(), is_block: false, images: None })
     }
 
-    /// Creates and mounts a file system. mkfs initialises all of it immediately, so that the kernel
-    /// does not initialise parts of it in the background later.
+    /// Creates and mounts a file system. mkfs initialises the whole file system immediately.
+    /// Otherwise the kernel would initialise parts of it in the background during the measurement.
     fn make_file_system(&self, kind: FileSystem, node: &Path, options: &str) -> Result<()> {
         run(kind.make().arg(node))?;
         let mounted = mount(
@@ -151,7 +154,7 @@ impl Scratch {
         }
         remove_files(&self.dir)?;
         if self.is_block {
-            // There may be no partitions, so errors are ignored.
+            // The device may have no partitions, so an error is ignored.
             let _ = run(Command::new("partx").arg("-d").arg(&self.node));
             run(Command::new("wipefs").args(["-q", "-a"]).arg(&self.node))?;
             clear_start(&self.node).with_context(|| format!("clear {}", self.node.display()))?;
@@ -205,7 +208,8 @@ pub(crate) fn divide(node: &Path, meta_bytes: u64) -> Result<[PathBuf; 2]> {
 }
 
 /// Attaches `image` to a free loop device. `losetup` finds a free device and takes it in two
-/// steps, so another process may take it between them. The function therefore tries several times.
+/// steps. Between the two steps, another process may take the same device, so the function makes
+/// several attempts.
 fn attach(image: &Path) -> Result<PathBuf> {
     let mut result = Ok(String::new());
     for attempt in 0..20 {

@@ -1,14 +1,14 @@
-//! The directory of a file system that is created for one cell.
+//! The directory of a file system that is created for one cell (one engine in one round).
 //!
-//! All its parts belong to one directory, whose name identifies the owning process:
+//! All parts of the file system belong to one directory, whose name identifies the owning process:
 //! ```text
 //! WORK/terrace-lab-PID-START-N/
 //!     image   backing file of the loop device (absent on a real device; alone: a kept image)
 //!     mnt/    mount point of the file system
 //! ```
-//! The kernel's lists of mounts and backing files determine which parts exist. Nothing is
-//! remembered, so [`remove_stale`] can remove what a run left that was killed between any two
-//! steps.
+//! The kernel's lists of mounts and backing files determine which parts exist. The lab itself
+//! keeps no list of the parts. [`remove_stale`] can therefore remove the parts of a run that was
+//! killed between any two steps.
 use super::command::run;
 use crate::{ledger::process, target::BARE};
 use anyhow::{Context, Result};
@@ -63,8 +63,9 @@ pub(super) fn unmount_and_detach(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes everything that belongs to `dir`: the mount, the loop device, then the files. Removes
-/// only the parts that `Scratch` and `Images` create, never a whole directory tree.
+/// Removes everything that belongs to `dir`: first the mount, then the loop device, then the
+/// files. The function removes only the parts that `Scratch` and `Images` create, never a whole
+/// directory tree.
 pub(super) fn dismantle(dir: &Path) -> Result<()> {
     unmount_and_detach(dir)?;
     remove_files(dir)
@@ -93,16 +94,16 @@ fn unmount(mount_point: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether `mount_point` is a mount point. The kernel's list of mounts writes a space as
-/// `\040`, so the path is compared in this form.
+/// Returns whether `mount_point` is a mount point. The kernel's list of mounts has `\040` in place
+/// of a space, so the path is converted to this form before the comparison.
 fn is_mounted(mount_point: &Path) -> Result<bool> {
     let text = fs::read_to_string("/proc/self/mounts").context("/proc/self/mounts")?;
     let sought = mount_point.display().to_string().replace('\\', "\\134").replace(' ', "\\040");
     Ok(text.lines().filter_map(|line| line.split(' ').nth(1)).any(|found| found == sought))
 }
 
-/// Removes the links and the directory of a store without a file system. `Scratch::prepare_medium`
-/// and the engine created them.
+/// Removes the links and the directory of a store on a device without a file system.
+/// `Scratch::prepare_medium` and the engine have created them.
 fn unlink(mount_point: &Path) -> Result<()> {
     let store = mount_point.join("store");
     for link in [store.join("store"), store.join(BARE)] {

@@ -1,6 +1,6 @@
-//! An engine with known costs, for tests of the lab. Each call takes a fixed time, each change
-//! writes a fixed number of bytes to one file, and every n-th write syncs the file. The entries
-//! are in memory. The engine can be configured to fail or to return wrong results.
+//! An engine with known costs, for tests of the lab. Each call takes a fixed time. Each change
+//! writes a fixed number of bytes to one file. Every n-th write syncs the file. The entries of a
+//! store are in memory. A test can also configure the engine to fail or to return wrong results.
 use crate::target::{Change, Engine, EngineBuild, EngineCounts, Result, Settings, SyncCount, Target};
 use anyhow::{Context, bail};
 use std::{
@@ -13,24 +13,26 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// An engine with known costs.
+/// An engine whose costs are known, because its fields determine them.
 #[derive(Clone, Debug, Default)]
 pub struct Fake {
-    /// Duration of a write.
+    /// Duration of a write call.
     pub write_time: Duration,
-    /// Duration of a point lookup.
+    /// Duration of a point lookup call.
     pub read_time: Duration,
     /// Bytes written to the file `fake.log` per change.
     pub bytes_per_change: usize,
-    /// Number of writes between two syncs; 0 for no syncs. A write with `sync` syncs in addition.
+    /// Number of writes between two syncs; 0 for no such syncs. A write with `sync` performs a
+    /// further sync.
     pub writes_per_sync: u64,
-    /// Stall time that each write reports.
+    /// Stall time that each write adds to the engine's counter.
     pub stall: Duration,
-    /// Whether the engine reports counters.
+    /// Whether the engine reports its own counters.
     pub counts: bool,
-    /// Number of writes that succeed before one fails.
+    /// Number of writes that succeed before a write fails. `None` if no write fails.
     pub fails_after: Option<u64>,
-    /// Number of writes that are stored before one is lost.
+    /// Number of writes that are stored before a write is lost without an error. `None` if no write
+    /// is lost.
     pub forgets_after: Option<u64>,
 }
 

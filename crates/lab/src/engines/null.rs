@@ -1,7 +1,6 @@
-//! An engine that does nothing and stores nothing. The time of a fill is therefore the cost of the
-//! driver itself. Reads find nothing, so workloads that expect results fail unless results are not
-//! checked. Workloads that need no engine use this one to get a directory, or a device without a
-//! file system.
+//! An engine that does nothing and stores nothing. A fill of this engine therefore measures the
+//! cost of the driver itself. Reads find nothing, so workloads that check results fail. Workloads
+//! that need no engine use this one to get a directory, or a device without a file system.
 use crate::target::{
     Change, Engine, EngineBuild, Result, Settings, StoreMedium, Target, bare_device_link, remove_store,
 };
@@ -11,7 +10,7 @@ use std::{fs, hint::black_box, os::unix::fs::symlink, path::Path};
 /// An engine that does nothing.
 #[derive(Debug)]
 pub struct Null {
-    /// Whether the medium of its stores is a device without a file system.
+    /// Whether the stores are on a device without a file system.
     pub on_device: bool,
 }
 
@@ -24,7 +23,7 @@ impl Engine for Null {
         if self.on_device { StoreMedium::Device } else { StoreMedium::FileSystem }
     }
 
-    /// Creates `dir` as a link to the device, if the medium is a device.
+    /// If the stores are on a device, creates `dir` as a link to the device.
     fn clear(&self, dir: &Path, _: &Settings) -> Result<()> {
         remove_store(dir)?;
         if !self.on_device {

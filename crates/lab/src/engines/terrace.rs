@@ -1,5 +1,5 @@
-//! Terrace as an engine of the lab. The preset determines the design, and the settings of the run
-//! determine all sizes.
+//! Terrace as an engine of the lab. The preset determines the design of the store, and the
+//! settings of the run determine all sizes.
 use crate::target::{
     Change, Engine, EngineBuild, EngineCounts, Result, Settings, StoreMedium, SyncCount, Target, Watermarks,
     bare_device_link, remove_store,
@@ -27,28 +27,29 @@ use terrace_storage::{
     placement::OpenMode,
 };
 
-/// Formats the device `bare` without discarding it. If the whole device were discarded, a used
-/// drive would be as good as new.
+/// Formats the device `bare` without discarding its contents. If the whole device were discarded,
+/// a used drive would be as fast as a new one.
 fn format(bare: &Path, sizes: Sizes) -> Result<()> {
     let device = Deaf::new(Arc::new(File::open(bare)?));
     raw::format(&device, sizes, RandomState::new().hash_one(bare))?;
     Ok(())
 }
 
-/// Terrace with one preset, and with further options if requested.
+/// Terrace with one preset, and with further options if the user requested them.
 #[derive(Debug)]
 pub struct Terrace {
     name: String,
     base: Options,
-    /// Options requested in addition to the preset and the run's settings, as `(name, value)`.
+    /// Options that the user requested in addition to the preset and the settings of the run, as
+    /// `(name, value)`.
     own: Vec<(String, String)>,
     claims_early_durability: bool,
 }
 
 impl Terrace {
-    /// Creates the engine for `preset`, or for the default preset. `preset+option=value+…` adds
-    /// options by name, which override the settings of the run. An error lists the presets or the
-    /// options.
+    /// Creates the engine for `preset`, or for the default preset. The form `preset+option=value+…`
+    /// adds options by name. These options override the settings of the run. For an unknown name,
+    /// the error lists the presets or the options.
     pub fn new(preset: Option<&str>) -> Result<Terrace> {
         let mut words = preset.unwrap_or_default().split('+');
         let mut base = match words.next() {
@@ -65,26 +66,27 @@ impl Terrace {
         Ok(Terrace { name, base, own, claims_early_durability: false })
     }
 
-    /// Returns the options of the preset and the additional ones, without the settings of a run.
+    /// Returns the options of the preset and the additional options, before the settings of a run
+    /// are applied.
     pub fn base(&self) -> &Options {
         &self.base
     }
 
     /// Returns whether the preset limits its levels by the number of entries. In such a design,
-    /// this limit, the limits of level 0 and the number of memtables depend on each other, so the
-    /// run does not change them.
+    /// this limit, the limits of level 0 and the number of memtables depend on each other. The
+    /// settings of a run therefore do not change the limits of level 0 and the number of memtables.
     fn counts_entries(&self) -> bool {
         self.base.max_entries_for_level_base > 0
     }
 
-    /// Returns the preset's options with the sizes of `settings`, changed by the additional
-    /// options.
+    /// Returns the options for a store: the preset's options with the sizes of `settings`, and then
+    /// the additional options.
     fn options(&self, settings: &Settings) -> Result<Options> {
         let mut options = self.base.clone();
         options.write_buffer_size = settings.write_buffer_size;
         options.target_file_size = settings.max_file_size;
-        // The size of a segment stays proportional to that of the memtable, so that segments shrink
-        // with all other sizes.
+        // The segment size of the value log is proportional to the size of the memtable, so that
+        // segments shrink when all other sizes shrink.
         let value_log_segment_size =
             self.base.value_log_segment_size / self.base.write_buffer_size.max(1) * settings.write_buffer_size;
         options.value_log_segment_size =
@@ -96,10 +98,11 @@ impl Terrace {
         options.compression =
             Codec::from_name(&settings.compression).with_context(|| format!("{}: {known}", settings.compression))?;
         options.max_bytes_for_level_base = settings.level_base;
-        // The limit of a level in entries shrinks in proportion to the limit in bytes.
+        // The preset may limit a level by its number of entries. This limit shrinks in proportion
+        // to the limit in bytes.
         let usual = Settings::default().level_base;
         let entries = u128::from(self.base.max_entries_for_level_base) * u128::from(settings.level_base.min(usual));
-        // The result is at most the limit of the preset.
+        // The cast loses nothing, because the result is at most the limit of the preset.
         options.max_entries_for_level_base = entries.div_ceil(u128::from(usual)) as u64;
         if !self.counts_entries() {
             options.max_write_buffer_number = 2;
@@ -110,7 +113,7 @@ impl Terrace {
                 options.level0_stop_writes_trigger,
             ) = (compact.into(), slow.into(), stop.into());
         }
-        // LevelDB reserves ten descriptors of its limit for other files.
+        // LevelDB reserves ten file descriptors of its limit for files that are not SSTables.
         options.max_open_files = u64::from(settings.max_open_files).saturating_sub(10).max(16);
         self.own.iter().try_for_each(|(option, value)| options.set(option, value))?;
         options.validate()?;
@@ -181,9 +184,10 @@ impl Engine for Terrace {
         }
     }
 
-    /// Clears `dir` and formats the device. With SSTables on a device, a slot (the allocation unit)
-    /// is 1/32 larger than an SSTable. If the whole store is on the device, a slot is 1/32 of that
-    /// size, and 64 slots, a unit that is erased together, have room for two SSTables.
+    /// Clears `dir` and formats the device. If only the SSTables are on the device, a slot (the
+    /// allocation unit) is 1/32 larger than an SSTable. If the whole store is on the device, a slot
+    /// is 1/32 of that size. 64 such slots form a unit that is erased together, and a unit has room
+    /// for two SSTables.
     fn clear(&self, dir: &Path, settings: &Settings) -> Result<()> {
         let below = self.below();
         if below == StoreMedium::FileSystem {
@@ -192,13 +196,13 @@ impl Engine for Terrace {
         }
         let bare = bare_device_link(dir, &self.name)?;
         if below == StoreMedium::Both || dir.canonicalize().ok() == bare.canonicalize().ok() {
-            // On a drive with discards, this discards the data of the previous store. Errors are
-            // ignored, because that store may be corrupted.
+            // On a drive with discards, this call discards the data of the previous store. An error
+            // is ignored, because that store may be corrupted.
             let _ = Db::destroy(dir);
         }
         remove_store(dir)?;
         let table = self.options(settings)?.target_file_size;
-        // The result is at most 1 GiB and 1/32, which fits into 32 bits.
+        // The cast loses nothing: the result is at most 1 GiB and 1/32, which fits into 32 bits.
         let slot_bytes = (table + table / 32).next_multiple_of(4096) as u32;
         let whole = Sizes { slot_bytes: (slot_bytes / 32).next_multiple_of(4096), unit_slots: 64 };
         let sizes = if below == StoreMedium::Both { Sizes { slot_bytes, unit_slots: 1 } } else { whole };
@@ -224,11 +228,12 @@ impl Engine for Terrace {
     }
 
     fn shorten_timers(&mut self) -> Duration {
-        // With small segments, little data fills many of them, so that some need GC.
+        // Small segments are filled by little data, so even a short history contains several
+        // segments that need GC.
         self.base.value_log_segment_size = 64 << 10;
         self.base.value_log_gc_percent = 5;
-        // With a short interval, several batch syncs run per history. Each one finds SSTables that
-        // compactions replaced before it.
+        // With a short interval, several batch syncs run per history. Before each of them,
+        // compactions have replaced SSTables that were not synced yet.
         self.base.durability_interval_ms = 100;
         self.base.idle_durability_ms = 20;
         match self.base.durability {
@@ -236,7 +241,8 @@ impl Engine for Terrace {
             DurabilityMode::Group | DurabilityMode::Background | DurabilityMode::Auto | DurabilityMode::Inherit => {
                 Duration::from_secs(1)
             }
-            // ext4 commits its journal at most once a second.
+            // In these modes a file becomes durable with a journal commit, and ext4 commits its
+            // journal at most once a second.
             DurabilityMode::Journal | DurabilityMode::JournalBpf => Duration::from_secs(8),
         }
     }
@@ -253,8 +259,8 @@ impl Engine for Terrace {
     }
 }
 
-/// Returns whether checksums of this build use the processor's CRC instruction on this machine.
-/// The CRC library detects the instruction in the same way.
+/// Returns whether the checksums of this build use the processor's CRC instruction on this
+/// machine. The CRC library detects the instruction in the same way.
 fn hardware_crc() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("sse4.2");
@@ -274,8 +280,8 @@ struct TerraceTarget {
 }
 
 impl TerraceTarget {
-    /// Returns the ledger's word for a purpose of a write or a kind of sync. If the WAL is also the
-    /// value log, its word is `value_log`.
+    /// Returns the ledger's word for a purpose of a write or for a kind of sync, whose own word is
+    /// `own`. If the WAL is also the value log, its word is `value_log`.
     fn word(&self, own: &'static str) -> String {
         let word = match own {
             "collection" => "gc",
@@ -388,8 +394,8 @@ mod tests {
         assert_eq!(entries("leveldb", 1 << 20), 0);
     }
 
-    /// The paper on DeLSM attributes the performance of its fills to several immutable memtables
-    /// and a wide level 0, so a run must not change these numbers.
+    /// The paper on DeLSM attributes the speed of its fills to several immutable memtables and a
+    /// wide level 0. A run must therefore not change the numbers of memtables and of level 0 files.
     #[test]
     fn numbers_of_entry_limited_levels_are_kept() {
         let numbers = |preset: &str| {

@@ -7,8 +7,9 @@ use super::{
 };
 
 impl Experiment {
-    /// Decodes `text`. Error messages call it `path`. `engine_is_known` accepts the names of
-    /// existing engines; presets that are only planned are accepted, too.
+    /// Decodes the text of an experiment's file. `path` is the name of the file in error messages.
+    /// `engine_is_known` accepts the names of existing engines. Presets that are only planned are
+    /// accepted, too.
     ///
     /// # Errors
     /// The first error in the text, with its line.

@@ -9,10 +9,11 @@ use crate::workload;
 use serde::{Deserialize, Deserializer, de::Error};
 use toml::Spanned;
 
-/// The axis that every experiment has. Its labels are the names of the rows.
+/// Name of the axis that every experiment has. Its labels (values) are the names of the rows,
+/// which are those of the workloads.
 pub const WORKLOAD: &str = "workload";
 
-/// A decoded experiment.
+/// A decoded experiment: the measurements of one table or figure.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
@@ -28,13 +29,14 @@ pub struct Experiment {
     pub source: String,
     /// The question that the experiment answers.
     pub question: String,
-    /// How figures differ at a scale below 1, and which statements remain valid.
+    /// Text that says how figures differ at a scale below 1, and which statements remain valid.
     pub scaling: String,
-    /// Names of the engines. The others are compared with the first.
+    /// Names of the engines. Reports compare the other engines with the first one.
     pub engines: Vec<Spanned<String>>,
     /// Names of the workloads. They run in this order on one store.
     pub workloads: Vec<WorkloadName>,
-    /// Number of rounds of each engine at each point (combination of values).
+    /// Number of rounds of each engine at each point. A point is one combination of the values that
+    /// the experiment varies.
     #[serde(default = "one")]
     pub rounds: u32,
     /// The data that is written and read.
@@ -42,11 +44,11 @@ pub struct Experiment {
     /// Settings that all engines have in common.
     #[serde(default)]
     pub terms: Terms,
-    /// Device on which the stores are.
+    /// Device that contains the stores.
     pub device: Device,
-    /// How the experiment is reduced to a smaller size.
+    /// The reduction of the experiment to a smaller size.
     pub scale: Scale,
-    /// Fields that take several values. Every combination of these values is a point.
+    /// Fields that take several values (sweeps). Every combination of these values is a point.
     #[serde(default)]
     pub sweep: Vec<Sweep>,
     /// The plots of the results.
@@ -60,11 +62,12 @@ pub struct Experiment {
     pub expect: Vec<Expect>,
 }
 
-/// A field, and the values that it takes.
+/// A sweep: a field of the experiment, and the values that it takes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sweep {
-    /// The field with its table, such as `load.value_size`. The axis has the name of the field.
+    /// The field with its table, such as `load.value_size`. The axis of the sweep has the name of
+    /// the field.
     pub set: Spanned<String>,
     /// The values, in the type of the field.
     pub to: Vec<toml::Value>,
@@ -76,7 +79,7 @@ pub struct Sweep {
 pub struct Plot {
     /// Metric on the vertical axis.
     pub y: metric::MetricName,
-    /// Horizontal axis. `None` plots one bar per engine.
+    /// Horizontal axis of the plot. If it is `None`, the plot has one bar per engine.
     pub x: Option<Spanned<String>>,
     /// Whether both axes are logarithmic.
     #[serde(default)]
@@ -89,7 +92,7 @@ pub struct Plot {
 pub struct Compare {
     /// Description of the compared figure.
     pub what: String,
-    /// The expression that is measured here.
+    /// The expression whose value is measured.
     pub here: Spanned<Expression>,
     /// Path of the paper's figure in `papers.toml`.
     pub paper: papers::PaperFigure,
@@ -103,9 +106,9 @@ pub struct Compare {
 pub struct Expect {
     /// The inequality that is expected.
     pub that: Spanned<Comparison>,
-    /// Source or reason of the expectation.
+    /// Reason why the inequality is expected: a source, or an argument.
     pub because: String,
-    /// Known reason why the expectation does not hold here, if it does not.
+    /// Known reason why the inequality does not hold here, if it does not.
     pub otherwise: Option<String>,
 }
 
@@ -126,14 +129,14 @@ fn one() -> u32 {
 }
 
 impl Sweep {
-    /// Returns the name of the axis in expressions, which is the name of the field without its
+    /// Returns the name of the sweep's axis in expressions. It is the name of the field without its
     /// table.
     pub fn axis(&self) -> &str {
         let set = self.set.get_ref();
         set.rsplit_once('.').map_or(set, |(_, field)| field)
     }
 
-    /// Returns the values in the form that expressions and reports use.
+    /// Returns the values of the sweep in the form that expressions and reports use.
     pub fn labels(&self) -> impl Iterator<Item = String> {
         self.to.iter().map(label)
     }
@@ -158,14 +161,15 @@ impl Experiment {
         self.engines.iter().map(|engine| engine.get_ref().as_str())
     }
 
-    /// Returns the names of the rows, in order. A repeated name has a suffix such as ` #2`.
+    /// Returns the names of the rows (one per stage of a workload), in order. A repeated name has a
+    /// suffix such as ` #2`.
     pub fn rows(&self) -> Vec<String> {
         let names: Vec<String> = self.workloads.iter().map(|WorkloadName(name)| name.clone()).collect();
         let steps = workload::rows(&names).expect("each was found when it was decoded");
         (0..steps.len()).map(|step| crate::report::title(&steps, step)).collect()
     }
 
-    /// Returns the labels of an axis. The axis may be `workload`.
+    /// Returns the labels (values) of an axis. The axis may be `workload`.
     pub fn labels(&self, axis: &str) -> Option<Vec<String>> {
         if axis == WORKLOAD {
             return Some(self.rows());

@@ -1,5 +1,5 @@
-//! Arithmetic and comparisons of figures: the language of `[[expect]]` and `[[compare]]` in an
-//! experiment.
+//! The language of `[[expect]]` and `[[compare]]` in an experiment: arithmetic and comparisons of
+//! figures.
 //!
 //! ```text
 //! comparison  sum (< | <= | > | >=) sum
@@ -11,8 +11,9 @@
 //!             exponent(METRIC, ENGINE, AXIS, …)
 //!                 k of METRIC ~ AXIS^k, fitted over all values of AXIS
 //! ```
-//! An axis is a sweep, or `workload`, whose labels are the names of the rows. An axis that a
-//! figure does not mention is free. The statement then applies to each of its values.
+//! An axis is a field that the experiment varies, or `workload`, whose labels are the names of the
+//! rows. An axis that a figure does not mention is free. The statement then applies to each of its
+//! values.
 use super::metric::{self, Metric};
 use serde::{Deserialize, Deserializer, de::Error};
 use std::fmt;
@@ -40,16 +41,17 @@ pub enum Operator {
     Higher,
 }
 
-/// A reference to a measured figure.
+/// A reference to a measured figure: a metric of an engine at some labels (values) of axes.
 #[derive(Clone, Debug)]
 pub struct Figure {
     /// The metric.
     pub metric: &'static Metric,
     /// The engine.
     pub engine: String,
-    /// The axes that have a fixed label, with this label.
+    /// The axes that the figure mentions, each with its label (value).
     pub at: Vec<(String, String)>,
-    /// The axis along which an exponent is fitted; `None` for the figure itself.
+    /// The axis along which an exponent is fitted. If it is `None`, the reference is to the metric
+    /// itself.
     pub along: Option<String>,
 }
 
@@ -99,14 +101,14 @@ impl fmt::Display for Sign {
     }
 }
 
-/// A source of figures.
+/// A source from which the evaluation of an expression takes figures.
 pub trait Lookup {
-    /// Returns the figure, or the reason why it is missing.
+    /// Returns the value of a figure. The error gives the reason why the figure is missing.
     fn figure(&self, figure: &Figure) -> Result<f64, String>;
 }
 
 impl Expression {
-    /// Evaluates the expression. If a figure is missing, the error is the reason.
+    /// Evaluates the expression. If a figure is missing, the error gives the reason.
     pub fn value(&self, of: &dyn Lookup) -> Result<f64, String> {
         let value = match self {
             Expression::Number(number) => *number,
@@ -135,7 +137,7 @@ impl Expression {
         }
     }
 
-    /// Parses an expression. The error names the position.
+    /// Parses an expression. The error names the position in the text.
     pub fn parse(text: &str) -> Result<Expression, String> {
         let mut parser = Parser { text, at: 0 };
         let sum = parser.sum()?;
@@ -144,7 +146,7 @@ impl Expression {
 }
 
 impl Comparison {
-    /// Parses a comparison. The error names the position.
+    /// Parses a comparison. The error names the position in the text.
     pub fn parse(text: &str) -> Result<Comparison, String> {
         let mut parser = Parser { text, at: 0 };
         let left = parser.sum()?;
@@ -206,7 +208,8 @@ impl<'a> Parser<'a> {
         if self.rest().is_empty() { Ok(()) } else { Err(self.wrong("the end")) }
     }
 
-    /// Parses factors, or products, that one of two operators joins.
+    /// Parses a sequence of operands that one of two operators joins, from left to right. The
+    /// operands are products for `+` and `-`, and factors for `*` and `/`.
     fn left_associative(
         &mut self,
         operators: [(&str, Operator); 2],
@@ -273,7 +276,8 @@ impl<'a> Parser<'a> {
 fn figure(name: &str, mut arguments: Vec<&str>) -> Result<Figure, String> {
     let fits = name == "exponent";
     let mut next = |what: &str| {
-        // The name of an engine may contain options: `terrace:PRESET+OPTION=VALUE`.
+        // An argument is `AXIS=LABEL` if it contains `=`. The name of an engine may also contain
+        // `=`, in the form `terrace:PRESET+OPTION=VALUE`, but then a `+` precedes it.
         let is_place = |argument: &str| argument.split_once('=').is_some_and(|(axis, _)| !axis.contains('+'));
         let has = arguments.first().is_some_and(|first| !first.is_empty() && !is_place(first));
         if has { Ok(arguments.remove(0)) } else { Err(format!("{name}: {what} is missing")) }

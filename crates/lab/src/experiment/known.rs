@@ -3,14 +3,14 @@ pub use super::planned::planned;
 
 use super::definition::Experiment;
 
-/// Expands to the name and the text of an experiment's file.
+/// Expands the name of an experiment to its name and the text of its file.
 macro_rules! known {
     ($name:literal) => {
         ($name, include_str!(concat!("../../../../experiments/", $name, ".toml")))
     };
 }
 
-/// The name and the text of each experiment.
+/// The name and the text of each built-in experiment.
 pub const LIST: &[(&str, &str)] = &[
     known!("noblsm-fig-2a"),
     known!("noblsm-fig-2b"),

@@ -1,4 +1,5 @@
-//! The metrics of a row, by the names that experiments use.
+//! The metrics of a row (the result of one engine in one workload and round), by the names that
+//! experiments use.
 use crate::{
     cell::{Latency, Row, SyncRow},
     measure::Kind,
@@ -6,28 +7,28 @@ use crate::{
 };
 use serde::{Deserialize, Deserializer, de::Error};
 
-/// A metric: how its value is found in a row, and how it is presented.
+/// A metric: the way to find its value in a row, and its title and unit.
 #[derive(Debug)]
 pub struct Metric {
     /// Name of the metric in experiments.
     pub name: &'static str,
-    /// Title of an axis that shows the metric.
+    /// Title of a plot's axis that shows the metric.
     pub title: &'static str,
     /// Unit of the metric; empty for ratios and counts.
     pub unit: &'static str,
-    /// Returns the metric of a row, if it is known.
+    /// A function that returns the metric of a row; `None` if it is unknown.
     pub of: fn(&Row) -> Option<f64>,
 }
 
 impl Metric {
-    /// Returns whether the metric is a time or a rate, which other load on the machine changes. The
-    /// units of such metrics end in seconds.
+    /// Returns whether the metric is a time or a rate. Other programs that use the machine change
+    /// such a metric. The unit of such a metric ends in `s` (seconds).
     pub fn is_of_time(&self) -> bool {
         self.unit.ends_with('s')
     }
 }
 
-/// A metric that is decoded from its name. For an unknown name, the error lists the known ones.
+/// A metric, decoded from its name. For an unknown name, the error lists the known names.
 #[derive(Clone, Copy, Debug)]
 pub struct MetricName(pub &'static Metric);
 
@@ -119,21 +120,21 @@ pub const LIST: &[Metric] = &[
     metric("anon_mib", "peak anonymous memory", "MiB", |row| mebibytes(row.peak_anon_bytes)),
 ];
 
-/// Name of the engine's thread that makes version edits durable and commits them. The kernel shows
-/// this name.
+/// Name of the engine's thread that makes version edits durable and commits them to the manifest.
+/// The kernel reports the thread's processor time under this name.
 const DURABILITY_THREAD: &str = "terrace-durable";
 
-/// Returns the syncs of SSTables that were written for `purpose`.
+/// Returns the syncs of SSTables that the engine wrote for `purpose`, such as a flush.
 fn table_syncs<'a>(row: &'a Row, purpose: &str) -> Option<&'a SyncRow> {
     row.syncs.tables_by_purpose.as_ref()?.get(purpose)
 }
 
-/// Returns the latency of the most frequent kind of operation.
+/// Returns the latency of the kind of operation that occurs most often in the row.
 fn latency(row: &Row) -> Option<&Latency> {
     row.latency_us.values().max_by_key(|latency| latency.count)
 }
 
-/// Returns the latency of puts, or of the read-modify-writes of YCSB F.
+/// Returns the latency of puts. For YCSB F, returns the latency of read-modify-writes.
 fn write_latency(row: &Row) -> Option<&Latency> {
     row.latency_us.get(Kind::Put.name()).or_else(|| row.latency_us.get(Kind::Rmw.name()))
 }

@@ -1,7 +1,7 @@
-//! Presets that experiments name although they do not exist yet.
+//! Presets that experiments name before the presets exist.
 
-/// Presets that are planned: designs of the papers and of Terrace, each with its name and
-/// description. In a report, the row of such a preset is pending. It never has zeros.
+/// The planned presets, each with its name and description. They are designs of the papers and of
+/// Terrace. In a report, the row of such a preset is marked as pending and has no figures.
 const PLANNED: &[(&str, &str)] = &[
     ("terrace:pebblesdb", "PebblesDB: levels fragmented by guards"),
     ("terrace:l2sm", "L2SM: hot entries separated"),

@@ -1,5 +1,5 @@
-//! The points of an experiment. A point is a combination of the values of all sweeps; at a given
-//! scale it determines the cells and their device.
+//! The points of an experiment. A point is one combination of the values that the experiment
+//! varies. At a given scale, it determines the cells (one engine in one round) and their device.
 use super::{
     definition::{Experiment, ExperimentError, WorkloadName, label},
     tables::{Device, Kind, Load, State, Terms},
@@ -14,22 +14,24 @@ use std::path::Path;
 use terrace_device::ssd::Profile;
 use toml::de::DeTable;
 
-/// A point: one combination of the values of all sweeps.
+/// A point: one combination of the values that the experiment varies.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// Axes and labels of the point, in the order of the sweeps.
+    /// The axes that the experiment varies, and the labels (values) of the point, in the order of
+    /// the experiment's file.
     pub at: Vec<(String, String)>,
-    /// The settings that all cells of the point have in common.
+    /// The parameters that all cells of the point have in common.
     pub spec: CellSpec,
-    /// Device on which the stores are.
+    /// Device that contains the stores.
     pub place: PointDevice,
     /// Name of the point's plan in a run.
     pub plan: String,
-    /// Notes on sizes that could not shrink as far as the scale requires.
+    /// Notes on sizes that reached their minimum, so that they did not shrink as far as the scale
+    /// requires.
     pub stopped: Vec<String>,
 }
 
-/// A device with its size.
+/// The device of a point, with its size.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PointDevice {
     /// The device that the user requested, in the form of `--device`.
@@ -42,10 +44,10 @@ pub enum PointDevice {
     Memory {
         /// Size in bytes.
         bytes: u64,
-        /// Use and speed of the drive.
+        /// Options that determine how the drive is used and how fast it is.
         drive_options: DriveOptions,
-        /// Text that says what enforces the rate of the drive, if known
-        /// ([`DriveOptions::rate_limiter`]).
+        /// Text that names the part which enforces the rate of the drive
+        /// ([`DriveOptions::rate_limiter`]). Empty if unknown.
         rate_limiter: String,
     },
     /// A virtual SSD.
@@ -54,18 +56,18 @@ pub enum PointDevice {
         profile: Box<Profile>,
         /// Whether the SSD is in steady state, as after long use.
         is_steady: bool,
-        /// Use and speed of the drive.
+        /// Options that determine how the drive is used and how fast it is.
         drive_options: DriveOptions,
     },
 }
 
-/// Position in the file, if known, and the error.
+/// An error, and its position in the experiment's file if it is known.
 type LocatedError = (Option<usize>, String);
 
-/// The invalid field as `TABLE.FIELD`, and the reason.
+/// The invalid field as `TABLE.FIELD`, and the reason why it is invalid.
 type FieldError = (&'static str, String);
 
-/// Returns the number that a label of an axis stands for: a size in bytes, or a plain number.
+/// Returns the number that a label of an axis represents: a size in bytes, or a plain number.
 /// Returns `None` if the label is not a number above 0.
 pub fn number(label: &str) -> Option<f64> {
     let number = label.parse().ok().or_else(|| parse_size(label).ok().map(|bytes| bytes as f64));
@@ -73,7 +75,8 @@ pub fn number(label: &str) -> Option<f64> {
 }
 
 impl Experiment {
-    /// Returns every combination of the values of all sweeps, at this scale.
+    /// Returns all points of the experiment at the given scale: every combination of the values
+    /// that it varies.
     pub fn points(&self, scale: f64) -> Result<Vec<Point>, ExperimentError> {
         points(self, scale).map_err(|(_, why)| why)
     }
@@ -90,7 +93,7 @@ pub(super) fn points(experiment: &Experiment, scale: f64) -> Result<Vec<Point>, 
                 let set = sweep.set.get_ref();
                 let at = [&at[..], &[(sweep.axis().to_owned(), label(value))]].concat();
                 let table = with(table, set, value).map_err(wrong)?;
-                // If one value is invalid, the error is reported at this sweep.
+                // If one value of this sweep is invalid, the error names the line of this sweep.
                 Tables::of(&table).map_err(wrong)?;
                 next.push((at, table));
             }
@@ -105,8 +108,9 @@ pub(super) fn points(experiment: &Experiment, scale: f64) -> Result<Vec<Point>, 
     raw.into_iter().map(|(at, table)| point(experiment, scale, at, &table).map_err(wrong)).collect()
 }
 
-/// Returns the position of a field in a text. `path` is `TABLE.FIELD`, or the name of a field
-/// outside of tables. If the table lacks the field, the position is that of the table.
+/// Returns the position of a field in the text of an experiment. `path` is `TABLE.FIELD`, or the
+/// name of a field outside of tables. If the table lacks the field, the position is that of the
+/// table.
 pub(super) fn located(text: &str, path: &str) -> Option<usize> {
     fn entry<'a, 'text>(table: &'a DeTable<'text>, name: &str) -> Option<(usize, Option<&'a DeTable<'text>>)> {
         let (key, value) = table.iter().find(|(key, _)| key.get_ref() == name)?;
@@ -118,7 +122,7 @@ pub(super) fn located(text: &str, path: &str) -> Option<usize> {
     Some(table.and_then(|table| entry(table, field)).map_or(at, |(at, _)| at))
 }
 
-/// Returns `table` with `value` in the field `set`.
+/// Returns a copy of `table` that has `value` in the field `set`.
 fn with(table: &toml::Table, set: &str, value: &toml::Value) -> Result<toml::Table, String> {
     let (section, field) = set.split_once('.').ok_or_else(|| format!("{set} is not of the form TABLE.FIELD"))?;
     if !["load", "terms", "device"].contains(&section) {
@@ -212,8 +216,8 @@ fn place(device: &Device) -> Result<PointDevice, FieldError> {
     }
 }
 
-/// Returns the profile with another capacity. The size of erase blocks changes in proportion, in
-/// whole program units, so that the number of superblocks remains about the same.
+/// Returns the profile of a virtual SSD with another capacity. The size of erase blocks changes in
+/// proportion, in whole program units. The number of superblocks therefore remains about the same.
 fn resized(profile: Profile, bytes: u64) -> Profile {
     let share = bytes as f64 / profile.capacity_bytes as f64;
     let programs = f64::from(profile.pages_per_block / profile.pages_per_program) * share;
@@ -225,8 +229,8 @@ fn resized(profile: Profile, bytes: u64) -> Profile {
 
 impl PointDevice {
     /// Returns a complete description of the device, exact to the byte. `work` is the directory in
-    /// which files of devices are created. Figures of devices with different identities must not be
-    /// mixed.
+    /// which backing files of devices are created. Figures of devices with different identities
+    /// must not be mixed.
     ///
     /// # Errors
     /// The profile of a requested device cannot be read.
@@ -244,8 +248,8 @@ impl PointDevice {
         }
     }
 
-    /// Returns the text that says what enforces the rate of a drive in memory on this machine. It
-    /// is empty for other devices.
+    /// Returns text that names the part which enforces the rate of a drive in memory on this
+    /// machine. The text is empty for other devices.
     pub fn rate_limiter(&self) -> &'static str {
         if let PointDevice::Memory { drive_options, .. } = self { drive_options.rate_limiter() } else { "" }
     }

@@ -1,18 +1,18 @@
-//! Reduces an experiment from the paper's size to a size that this machine can run. Determines
-//! which sizes shrink, and their minimums.
+//! Reduces an experiment from the paper's size to a size that this machine can run. The table
+//! `[scale]` determines which sizes shrink, and this module determines their minimums.
 use super::{
     size::Size,
     tables::{Device, Load, Terms},
 };
 use serde::Deserialize;
 
-/// The table `[scale]`: the default factor, and the sizes that it applies to.
+/// The table `[scale]`: the default factor, and the sizes to which the factor applies.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scale {
     /// The default factor. 1 is the paper's own size.
     pub default: f64,
-    /// The sizes that shrink. All others have the paper's values.
+    /// The sizes that shrink. All other sizes have the paper's values.
     pub with: Vec<Shrinks>,
 }
 
@@ -28,24 +28,24 @@ pub enum Shrinks {
     WriteBufferSize,
     /// Size of SSTables.
     MaxFileSize,
-    /// Size of level 1, which determines the sizes of all levels below it.
+    /// Size limit of level 1, which determines the sizes of the further levels.
     LevelBase,
     /// Size of the block cache.
     CacheSize,
 }
 
-/// Minimum in bytes that engines accept for memtables, SSTables and level 1.
+/// Minimum size in bytes that engines accept for memtables, SSTables and level 1.
 const SHAPE_MIN: u64 = 64 << 10;
-/// Minimum number of keys of a meaningful load.
+/// Minimum number of keys with which a load is meaningful.
 const KEYS_MIN: u64 = 100;
-/// Minimum size of the device in bytes: several superblocks of flash.
+/// Minimum size of the device in bytes. It has room for several superblocks of flash.
 const DEVICE_MIN: u64 = 64 << 20;
 /// Unit of device sizes in bytes. Every device size is a multiple of it.
 const DEVICE_UNIT: u64 = 1 << 20;
 
 impl Scale {
-    /// Shrinks `load`, `terms` and `device` in place. Returns a note for each size that reached its
-    /// minimum.
+    /// Multiplies the sizes in `load`, `terms` and `device` by the factor `by`. Returns a note for
+    /// each size that reached its minimum.
     pub fn apply(&self, by: f64, load: &mut Load, terms: &mut Terms, device: &mut Device) -> Vec<String> {
         let mut stopped = Vec::new();
         let mut shrink = |what: &str, size: &mut u64, least: u64| {
@@ -88,7 +88,8 @@ impl Scale {
 mod tests {
     use super::*;
 
-    /// Raw devices accept only whole blocks, and file systems accept no odd numbers of sectors.
+    /// The size of a device must be a whole number of MiB, because raw devices accept only whole
+    /// blocks, and file systems accept no odd numbers of sectors.
     #[test]
     fn a_scaled_drive_is_of_whole_mebibytes() {
         let scale: Scale = toml::from_str("default = 0.05\nwith = ['device']").expect("a scale");

@@ -1,5 +1,5 @@
-//! The three tables of an experiment that a sweep may vary: `[load]`, `[terms]` and `[device]`.
-//! All their sizes are those of the paper.
+//! The three tables of an experiment whose fields a sweep may vary: `[load]`, `[terms]` and
+//! `[device]`. All their sizes are those of the paper.
 use super::size::Size;
 use crate::{cell::CellSpec, device::FileSystem, target::Settings, workload::ycsb::Update};
 use serde::Deserialize;
@@ -10,10 +10,10 @@ use serde::Deserialize;
 pub struct Load {
     /// Number of keys of a fill.
     pub num: Option<u64>,
-    /// Total bytes of all keys and values of a fill. It replaces `num`.
+    /// Total bytes of all keys and values of a fill. An experiment has either this field or `num`.
     pub bytes: Option<Size>,
-    /// Number of operations per thread of workloads that read, and total number of operations of
-    /// YCSB and similar workloads. The default is `num`.
+    /// Number of operations per thread of workloads that read. For YCSB and similar workloads, the
+    /// total number of operations. The default is `num`.
     pub reads: Option<u64>,
     /// Number of random puts per thread of db_bench's fills and of `overwrite`. The default is
     /// `num`.
@@ -32,10 +32,11 @@ pub struct Load {
     pub compression_ratio: f64,
     /// Semantics of a YCSB update: `blind` or `merge`.
     pub ycsb_update: Update,
-    /// Number of processors for the engine. The other processors are reserved for the kernel and
-    /// the server of the drive.
+    /// Number of processors for the engine. The other processors are reserved for the kernel, and
+    /// for the process that serves the drive.
     pub processors: Option<usize>,
-    /// Memory limit of an engine's process while a workload only reads, including the page cache.
+    /// Memory limit of an engine's process while a workload only reads. The limit includes the page
+    /// cache.
     pub memory: Option<Size>,
 }
 
@@ -61,7 +62,7 @@ impl Default for Load {
 }
 
 impl Load {
-    /// Returns the number of keys of a fill. The error names the wrong field.
+    /// Returns the number of keys of a fill. If a field is invalid, the error names it.
     pub fn keys(&self) -> Result<u64, String> {
         match (self.num, self.bytes) {
             (Some(num), None) => Ok(num),
@@ -73,7 +74,8 @@ impl Load {
 }
 
 /// Settings that all engines have in common. Omitted fields have the defaults of [`Settings`],
-/// which are LevelDB's values, except for a Bloom filter with 10 bits per key and no compression.
+/// which are LevelDB's values. There are two exceptions: a Bloom filter with 10 bits per key, and
+/// no compression.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs, reason = "the fields of `Settings`")]
@@ -126,31 +128,33 @@ impl Terms {
     }
 }
 
-/// Device on which the stores are.
+/// Device that contains the stores.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
     /// Kind of the device.
     pub kind: Kind,
-    /// Size of the device that the host sees. It is required for all kinds except `temporary`.
+    /// Size of the device in bytes. It is required for all kinds except `temporary`.
     pub size: Option<Size>,
     /// File system for engines that need one: `ext4`, `ext4-nojournal` or, on a loop device, `xfs`.
     #[serde(default)]
     pub file_system: FileSystem,
-    /// Name of a built-in profile, for a virtual SSD.
+    /// Name of a built-in profile. It is required for a virtual SSD.
     pub profile: Option<String>,
-    /// State of a virtual SSD.
+    /// Initial state of a virtual SSD.
     #[serde(default)]
     pub state: State,
-    /// Whether ext4 discards deleted blocks immediately, on a virtual SSD or a drive in memory.
+    /// Whether ext4 discards deleted blocks immediately. Valid for a virtual SSD and for a drive in
+    /// memory.
     #[serde(default)]
     pub discard: bool,
-    /// Time in µs that each cache flush takes in addition, on a virtual SSD or a drive in memory.
+    /// Time in µs by which each cache flush is delayed. Valid for a virtual SSD and for a drive in
+    /// memory.
     #[serde(default)]
     pub flush_us: u64,
-    /// Maximum number of bytes per second, on a virtual SSD or a drive in memory. A virtual SSD
-    /// limits the sum of reads and writes; for a drive in memory, the kernel limits each direction
-    /// separately.
+    /// Maximum number of bytes per second. Valid for a virtual SSD and for a drive in memory. A
+    /// virtual SSD limits the sum of reads and writes. For a drive in memory, the kernel limits
+    /// reads and writes separately.
     pub bytes_per_s: Option<Size>,
 }
 
@@ -158,7 +162,7 @@ pub struct Device {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// A temporary directory. The bytes of its device are not counted.
+    /// A temporary directory. The bytes that its device receives are not counted.
     Temporary,
     /// A fresh file system on a loop device.
     Loop,
@@ -168,11 +172,11 @@ pub enum Kind {
     Memory,
 }
 
-/// States of a virtual SSD.
+/// Initial states of a virtual SSD.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// The SSD is as new.
+    /// The SSD is new.
     #[default]
     Initial,
     /// The SSD was filled and then overwritten until its write amplification was constant.

@@ -1,4 +1,5 @@
-//! Counters of the block device under a store, and of its file system and journal.
+//! Counters of the block device under a store, and of the file system and the journal on this
+//! device.
 use super::flash::Flash;
 use std::{
     fs,
@@ -19,7 +20,7 @@ pub struct BlockDevice {
     drive: Option<PathBuf>,
 }
 
-/// Counters of the device since boot, or since the mount where noted.
+/// Counters of a block device since boot. Counters of its file system are since the mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BlockCounters {
     /// Bytes of completed reads.
@@ -49,8 +50,8 @@ pub struct DriveCounters {
 }
 
 impl BlockDevice {
-    /// Opens the device of a node such as `/dev/loop0`, or of a link to such a node. An error is a
-    /// text for users.
+    /// Opens the device of a node such as `/dev/loop0`, or of a link to such a node. The error is a
+    /// message for users.
     pub fn open(node: &Path) -> Result<BlockDevice, String> {
         let why = |problem: String| format!("bytes of {} are not counted: {problem}", node.display());
         let path = fs::canonicalize(node).map_err(|error| why(error.to_string()))?;
@@ -60,8 +61,8 @@ impl BlockDevice {
         device.read().map(|_| device)
     }
 
-    /// Returns the physical drive to which the block device or partition belongs; `None` if there
-    /// is none, as for a loop device.
+    /// Returns the physical drive to which the block device or partition belongs. Returns `None` if
+    /// there is no drive, as for a loop device.
     ///
     /// # Errors
     /// The drive does not report its flash writes, or the device is composed of other devices. The
@@ -85,8 +86,9 @@ impl BlockDevice {
     }
 }
 
-/// Returns the counter file of a virtual SSD. `terrace ssd serve` makes the SSD the backing file
-/// of a loop device, and puts the counter file into the same directory.
+/// Returns the path of the counter file, if the device `name` is a virtual SSD. `terrace ssd
+/// serve` makes the SSD the backing file of a loop device, and puts the counter file into the same
+/// directory as the backing file.
 fn drive_below(name: &str) -> Option<PathBuf> {
     let file = fs::read_to_string(format!("/sys/class/block/{name}/loop/backing_file")).ok()?;
     let stats = Path::new(file.trim_end()).with_file_name("stats");
@@ -111,8 +113,8 @@ fn drive_counts(stats: &Path) -> Result<DriveCounters, String> {
     Ok(drive)
 }
 
-/// Parses a device's `stat` file (see the kernel's Documentation/block/stat.rst). Fields 3 and 7
-/// are sectors read and written; field 16 is the number of flushes.
+/// Parses the `stat` file of a block device (see the kernel's Documentation/block/stat.rst).
+/// Fields 3 and 7 are the numbers of sectors read and written. Field 16 is the number of flushes.
 fn parse_stat(text: &str) -> Option<BlockCounters> {
     let fields: Vec<u64> = text.split_whitespace().map(|field| field.parse().ok()).collect::<Option<_>>()?;
     Some(BlockCounters {

@@ -25,15 +25,15 @@ use std::{
     path::Path,
 };
 
-/// Size of the trace buffer per processor in KiB: enough for about ten thousand events between two
-/// reads.
+/// Size of the trace buffer per processor in KiB. It has room for about ten thousand events, which
+/// may arrive between two reads.
 const BUFFER_KIB: u32 = 2048;
 /// Unit of the block layer's trace in bytes.
 const SECTOR_BYTES: u64 = 512;
-/// The causes of a write, in the order of reports. First are the kinds of files, for the first
-/// write to a block of a file. The others are later writes to a block of a file, the file system's
-/// own data, files outside the store, and files that were deleted before their names were looked
-/// up.
+/// The causes of a write, in the order of reports. The first causes are the kinds of files, for
+/// the first write to a block of a file. The other causes are later writes to a block of a file,
+/// the file system's own data, files outside the store, and files that were deleted before their
+/// names were looked up.
 pub const CAUSES: [&str; 12] = [
     "tables",
     "log",
@@ -48,23 +48,23 @@ pub const CAUSES: [&str; 12] = [
     "elsewhere",
     "unknown",
 ];
-/// Flag in the entry of a block's owner: the block was written since its allocation.
+/// Flag in a block's entry of `owners`. It states that the block was written since its allocation.
 const WRITTEN: u8 = 0x80;
 
-/// Bytes by cause; causes without bytes are omitted.
+/// Number of bytes by cause. Causes without bytes are omitted.
 type Sums = BTreeMap<&'static str, u64>;
 
 /// Bytes written to the device, by cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Causes {
-    /// Bytes by cause, one of [`CAUSES`].
+    /// Number of bytes by cause. The keys are names in [`CAUSES`].
     pub bytes: BTreeMap<String, u64>,
     /// The `rewritten` bytes (later writes to a block of a file), by the kind of the file.
     pub rewritten: BTreeMap<String, u64>,
 }
 
 impl Causes {
-    /// Returns the bytes written since `then`.
+    /// Returns the bytes written since the earlier reading `then`.
     pub fn since(&self, then: &Causes) -> Causes {
         let grown = |now: &BTreeMap<String, u64>, then: &BTreeMap<String, u64>| {
             let grown = now.iter().map(|(name, sum)| (name.clone(), sum - then.get(name).copied().unwrap_or_default()));
@@ -74,27 +74,28 @@ impl Causes {
     }
 }
 
-/// Counts the writes to a device until it is dropped.
+/// Counts the bytes written to a device by cause, from the kernel's trace, until it is dropped.
 pub struct Writes(Trace<WriteCounter>);
 
 struct WriteCounter {
-    /// For each block, the cause of its first write as an index into [`CAUSES`], combined with
-    /// [`WRITTEN`] after that write.
+    /// For each block, the kind of its owner as an index into [`CAUSES`]. After the first write to
+    /// the block, the flag [`WRITTEN`] is set, too.
     owners: Vec<u8>,
     block_bytes: u64,
-    /// Kinds of files by inode: of the files in the store, and of those in the whole file system.
+    /// Two lookups of a file's kind by its inode: the first covers the files in the store, the
+    /// second those in the whole file system.
     names: [Names; 2],
     pairs: EntryFiles,
-    /// The kind of each file, noted when the file was created. Blocks are allocated at writeback,
-    /// and the file may be deleted by then.
+    /// The kind of each file by inode, noted when the file was created. ext4 allocates blocks only
+    /// at writeback, and the file may be deleted by then.
     made: HashMap<u64, &'static str>,
     causes: Sums,
     rewritten: Sums,
 }
 
 impl Writes {
-    /// Starts to count the writes to `node`, on which `dir` and its file system are. The error
-    /// gives the reason why this is impossible.
+    /// Starts to count the writes to the device `node`. The directory `dir` is in the file system
+    /// on that device. The error gives the reason why the writes cannot be counted.
     pub fn start(dir: &Path, node: &Path) -> Result<Writes, String> {
         let name = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
         let dir = fs::canonicalize(dir).map_err(|error| name(dir, error))?;
@@ -112,14 +113,14 @@ impl Writes {
         {
             instance.watch(system, event, device)?;
         }
-        // The trace starts before the existing files are listed, so it contains allocations during
-        // the listing.
+        // The trace starts before the existing files are listed. It therefore contains the blocks
+        // that ext4 allocates during the listing.
         let root = root_of(&dir, device);
         let layout = FsLayout::read(node, existing_files(root, &dir, device))?;
         Ok(Writes(Trace::start(instance, WriteCounter::new(&layout, [Names::new(&dir), Names::around(root, &dir)]))?))
     }
 
-    /// Returns the bytes of all writes that completed before this call.
+    /// Returns the bytes of all writes that completed before this call, by cause.
     pub fn read(&self) -> Result<Causes, String> {
         let named = |sums: &Sums| sums.iter().map(|(name, bytes)| ((*name).to_owned(), *bytes)).collect();
         self.0.read(|counter| Causes { bytes: named(&counter.causes), rewritten: named(&counter.rewritten) })
@@ -132,8 +133,8 @@ fn root_of(dir: &Path, device: u64) -> &Path {
     dir.ancestors().take_while(is_here).last().unwrap_or(dir)
 }
 
-/// Lists every file of the file system at `root`, with the kind that it has for the store in
-/// `dir`.
+/// Lists the inodes of all files in the file system at `root`. Each has the kind of the file in
+/// relation to the store in `dir`.
 fn existing_files(root: &Path, dir: &Path, device: u64) -> Inodes {
     let mut todo = vec![root.to_owned()];
     let mut files = Vec::new();
@@ -185,7 +186,7 @@ impl WriteCounter {
         let (inode, within) = (line.field("ino")?, line.field("dir")?);
         let mode = u32::from_str_radix(line.fields.split_once("mode ")?.1.trim(), 8).ok()?;
         self.pairs.made(inode, within, mode & 0o170_000 == FOLDER, |folder| self.names[0].is_level(folder));
-        // The inode number may have belonged to a deleted file.
+        // The inode number may have belonged to another file, which was deleted.
         self.made.remove(&inode);
         if self.pairs.kind(inode).is_none() {
             let kind = self.named(inode)?;
@@ -194,7 +195,7 @@ impl WriteCounter {
         Some(())
     }
 
-    /// Returns the kind of a file that still has a name.
+    /// Returns the kind of a file that still has a name, from the list of all files.
     fn named(&mut self, inode: u64) -> Option<&'static str> {
         let [store, all] = &mut self.names;
         store.kind(inode).or_else(|| all.kind(inode))
@@ -204,7 +205,8 @@ impl WriteCounter {
         let (inode, block, count) = (line.field("ino")?, line.field("block")?, line.field("len")?);
         let made = self.pairs.kind(inode).or_else(|| self.made.get(&inode).copied());
         let kind = made.or_else(|| self.named(inode));
-        // Without this flag, the block is a node of the file's extent tree.
+        // If the event lacks this flag, the allocated block is a node of the file's extent tree,
+        // which is metadata.
         let is_data = line.fields.contains("HINT_DATA");
         let owner = match kind {
             Some("directory") => owner("directory"),
@@ -221,8 +223,8 @@ impl WriteCounter {
         let mut words = line.fields.split_whitespace().skip(1);
         let flags = words.next()?;
         let sectors = line.field("+")?;
-        // Discards (D) and flushes (F) write nothing. The flags of a write contain W, possibly
-        // after an F.
+        // Discards (flag D) and flushes (flag F) write no data. The flags of a write contain W, and
+        // an F may precede it.
         if !flags.contains('W') || sectors == 0 {
             return Some(());
         }
@@ -261,8 +263,8 @@ impl Counter for WriteCounter {
 
     fn take(&mut self, line: &str) {
         let Some(line) = Line::parse(line) else { return };
-        // A known event that lacks its fields comes from a different kernel version. It is ignored;
-        // the totals then show the missing bytes.
+        // An event that lacks an expected field comes from a different kernel version. The event is
+        // ignored, and the totals then show that bytes are missing.
         let _understood = match line.event {
             "ext4_allocate_inode" => self.made(&line),
             "ext4_allocate_blocks" => self.allocated(&line),
@@ -330,8 +332,8 @@ mod tests {
         assert_eq!(counter.rewritten, [("tables", 2 * 4096)].into());
     }
 
-    /// The entry file and its directory table cannot be found by name, because both are deleted.
-    /// Only the level's directory still exists.
+    /// The trace reports blocks of an entry file and its directory table after both were deleted,
+    /// so neither can be found by name. Only the level's directory still exists.
     #[test]
     fn an_entry_file_is_recognised_by_its_parent_directory() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -349,8 +351,8 @@ mod tests {
         assert_eq!(counter.causes, [("directory", 4096), ("tables", 4096)].into());
     }
 
-    /// The file is deleted after its last write and before the writeback. Its inode number then
-    /// belongs to another file, whose creation was not seen.
+    /// A file is deleted after its last write and before its blocks are written back. Later, its
+    /// inode number belongs to another file, whose creation was not traced.
     #[test]
     fn a_deleted_file_keeps_the_kind_of_its_creation() {
         let dir = tempfile::tempdir().expect("a directory");

@@ -1,24 +1,27 @@
 //! Recognises the files of directory tables from the kernel's trace of inode creation. A directory
 //! table is an SSTable in the form of a directory, with one file per entry.
 //!
-//! A store with directory tables has one file per entry. To list its directories repeatedly would
-//! cost more than the work of the store, and to remember a name per file would take more memory.
-//! Every file that is created in a directory table is an entry, so the parent's inode suffices to
-//! recognise it.
+//! The ledger cannot list the directories of such a store repeatedly, because this would cost more
+//! than the work of the store. It cannot remember the name of each file, because this would take
+//! too much memory. Every file that is created in a directory table is an entry, so the inode of
+//! the parent directory suffices to recognise it.
 use std::collections::HashSet;
 
-/// The set of inodes that are directory tables or files in them.
+/// The set of inodes that are directory tables (SSTables with one file per entry), or files in
+/// them.
 #[derive(Default)]
 pub struct EntryFiles {
-    /// Directory tables that were created since the start.
+    /// Inodes of the directory tables that were created since the start.
     folders: HashSet<u64>,
-    /// One bit per inode. The inode numbers of a file system are dense.
+    /// One bit per inode, which is set for the file of an entry. A bitmap is small enough, because
+    /// the inode numbers of a file system are dense.
     bits: Vec<u64>,
 }
 
 impl EntryFiles {
-    /// Handles the creation of a file or directory `inode` in the directory `within`. The inode
-    /// number may have belonged to a deleted file.
+    /// Handles the creation of a file or directory `inode` in the directory `within`. `is_level`
+    /// returns whether a directory contains directory tables. The inode number may have belonged to
+    /// another file, which was deleted.
     pub fn made(&mut self, inode: u64, within: u64, is_folder: bool, is_level: impl FnOnce(u64) -> bool) {
         self.folders.remove(&inode);
         let in_table = self.folders.contains(&within);
@@ -28,7 +31,8 @@ impl EntryFiles {
         }
     }
 
-    /// Returns the kind of an entry's file, or of a directory table; `None` for any other file.
+    /// Returns `tables` for the file of an entry, `directory` for a directory table, and `None` for
+    /// any other file.
     pub fn kind(&self, inode: u64) -> Option<&'static str> {
         let is_pair = self.bits.get((inode / 64) as usize).is_some_and(|bits| bits >> (inode % 64) & 1 != 0);
         let is_folder = || self.folders.contains(&inode).then_some("directory");

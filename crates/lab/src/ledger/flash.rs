@@ -1,29 +1,29 @@
-//! Flash counters of a real drive, read before and after a stage of a workload with the tools that
-//! know the drive ([`terrace_device::smart`]). A drive counts in coarse units, and it counts the
-//! writes of all programs. The ledger therefore uses the drive's counters only if they agree with
-//! the kernel's counter of the store's device, and only over enough units.
+//! Flash counters of a real drive ([`terrace_device::smart`]). The ledger reads them before and
+//! after a stage of a workload. A drive counts in coarse units, and it counts the writes of all
+//! programs. The ledger therefore uses the drive's counters only if they agree with the kernel's
+//! counter of the store's device, and only if they have grown by enough units.
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 use terrace_device::smart::{self, Reading};
 
-/// Maximum difference between the drive's count of host writes and the kernel's count: one part in
-/// this number, plus two of the drive's units.
+/// Maximum difference between the drive's count of host writes and the kernel's count of the same
+/// writes. The difference is at most one part in this number, plus two of the drive's units.
 const MAY_DIFFER: u64 = 100;
-/// Minimum number of units of host writes and of flash writes; with fewer, the rounding error
-/// would exceed 1/100.
+/// Minimum number of units by which a counter must grow, for host writes and for flash writes.
+/// With fewer units, the rounding error would exceed 1/100.
 const UNITS_MIN: u64 = 100;
 
-/// A drive whose counters can be read.
+/// A real drive with flash counters.
 pub struct Flash {
     node: PathBuf,
 }
 
 impl Flash {
-    /// Returns the drive to which block device `name` belongs as a whole or as a partition; `None`
-    /// for a loop device, which has no drive of its own. If the drive has no flash counters, the
-    /// error is a text for users.
+    /// Returns the drive to which the block device `name` belongs as a whole or as a partition.
+    /// Returns `None` for a device without a real drive, such as a loop device. If the drive has no
+    /// flash counters, the error is a message for users.
     pub fn below(name: &str) -> Result<Option<Flash>, String> {
         let Some(drive) = drive_of(Path::new("/sys/class/block"), name)? else { return Ok(None) };
         let flash = Flash { node: Path::new("/dev").join(drive) };
@@ -42,8 +42,8 @@ impl Flash {
     }
 }
 
-/// Returns the name of the whole drive: `nvme0n1` for `nvme0n1p2`; `None` if there is no drive. A
-/// device that is composed of other devices is an error.
+/// Returns the name of the whole drive, such as `nvme0n1` for the partition `nvme0n1p2`. Returns
+/// `None` if there is no drive. A device that is composed of other devices is an error.
 fn drive_of(block: &Path, name: &str) -> Result<Option<String>, String> {
     let Ok(device) = fs::canonicalize(block.join(name)) else { return Ok(None) };
     let parent = device.parent().filter(|_| device.join("partition").exists());
@@ -55,9 +55,9 @@ fn drive_of(block: &Path, name: &str) -> Result<Option<String>, String> {
     Ok(named.filter(|_| whole.join("device").exists()).map(str::to_owned))
 }
 
-/// Returns the bytes that a drive programmed into flash between two readings. The kernel wrote
-/// `device` bytes to the store's device in this time. The error gives the reason why the drive's
-/// counters cannot be used.
+/// Returns the number of bytes that a drive programmed into flash between the readings `then` and
+/// `now`. `device` is the number of bytes that the kernel wrote to the store's device in the same
+/// time. The error gives the reason why the drive's counters cannot be used.
 pub fn programmed(now: &Reading, then: &Reading, device: u64) -> Result<u64, String> {
     let (Ok(nand), Ok(before)) = (&now.nand, &then.nand) else {
         return Err("the drive did not report its counters at both ends".into());
@@ -110,7 +110,8 @@ mod tests {
         let average = programmed(&average, &then, 200 * MIB);
         assert_eq!(at(1200, 3300, 204), Ok(300 * MIB), "2 units and 1/100");
         for (refused, why) in [
-            // The store's device is a partition, and other programs write to the same drive.
+            // The store's device is one partition of the drive, and other programs write to another
+            // partition.
             (at(1200, 3300, 205), "by its own count"),
             (at(1200, 3300, 196), "by its own count"),
             (at(1200, 3099, 200), "units of 1048576 B, and 103809024 B are too few"),

@@ -1,8 +1,9 @@
-//! Block layout of an ext4 file system, read once with `dumpe2fs` and `debugfs` of e2fsprogs.
+//! Block layout of an ext4 file system. The ledger reads it once, with the programs `dumpe2fs` and
+//! `debugfs` of e2fsprogs.
 //!
 //! The layout contains the fixed areas (superblocks, descriptors, bitmaps, inode tables, the
-//! journal) and the blocks of the existing files. Later allocations are visible in the kernel's
-//! trace.
+//! journal) and the blocks of the existing files. Blocks that are allocated later are visible in
+//! the kernel's trace.
 use std::{
     io::Write,
     ops::RangeInclusive,
@@ -25,8 +26,8 @@ pub struct FsLayout {
 }
 
 impl FsLayout {
-    /// Reads the layout of the mounted ext4 on `node`. It includes the blocks of `files`, the
-    /// inodes of existing files.
+    /// Reads the layout of the mounted ext4 on `node`. `files` are the inodes of the existing
+    /// files, whose blocks the layout includes.
     pub fn read(node: &Path, files: Inodes) -> Result<FsLayout, String> {
         let text = run(Command::new("dumpe2fs").arg(node), "")?;
         let (mut layout, mut inodes) = parse_dump(&text).ok_or("dumpe2fs: unexpected output")?;
@@ -49,8 +50,9 @@ fn run(command: &mut Command, input: &str) -> Result<String, String> {
         .spawn()
         .map_err(why)?;
     let mut pipe = child.stdin.take().expect("it is piped");
-    // A separate thread writes the input. Otherwise a child that writes output before it has read
-    // all of its input would block, while this process blocks on the same input.
+    // A separate thread writes the child's input. A child may write output before it has read all
+    // of its input. It would then block until this process reads, while this process would block
+    // until the child reads.
     let input = input.to_owned();
     let feeder = std::thread::spawn(move || pipe.write_all(input.as_bytes()));
     let output = child.wait_with_output().map_err(why)?;
@@ -61,8 +63,7 @@ fn run(command: &mut Command, input: &str) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Parses the sizes, the fixed areas, and the inodes of ext4's own files from the output of
-/// dumpe2fs.
+/// Parses the output of dumpe2fs: the sizes, the fixed areas, and the inodes of ext4's own files.
 fn parse_dump(text: &str) -> Option<(FsLayout, Inodes)> {
     let number = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -70,7 +71,8 @@ fn parse_dump(text: &str) -> Option<(FsLayout, Inodes)> {
     };
     let mut layout = FsLayout { block_bytes: number("Block size")?, blocks: number("Block count")?, areas: Vec::new() };
     for line in text.lines().skip_while(|line| !line.starts_with("Group 0:")) {
-        // `  Block bitmap at 65 (+65), csum 0xe2813a1b`, `  Inode table at 73-584 (+73)`
+        // Examples of a line: `  Block bitmap at 65 (+65), csum 0xe2813a1b`, `  Inode table at
+        // 73-584 (+73)`
         for place in line.split(" at ").skip(1) {
             let end = place.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(place.len());
             let (first, last) = place[..end].split_once('-').unwrap_or((&place[..end], &place[..end]));
@@ -82,8 +84,8 @@ fn parse_dump(text: &str) -> Option<(FsLayout, Inodes)> {
     (!layout.areas.is_empty()).then_some((layout, inodes))
 }
 
-/// Parses the output of debugfs. Before each result, debugfs repeats the command: `debugfs: blocks
-/// <8>`.
+/// Parses the output of debugfs, which lists the blocks of each of `inodes`. Before each result,
+/// debugfs repeats the command, such as `debugfs: blocks <8>`.
 fn parse_blocks(text: &str, inodes: &Inodes) -> Vec<(RangeInclusive<u64>, &'static str)> {
     let (mut areas, mut kind) = (Vec::new(), None);
     for line in text.lines() {

@@ -1,4 +1,4 @@
-//! Peak memory of this process in a time window.
+//! Measures the peak memory of this process between two moments.
 use super::own_threads::Registration;
 use std::{
     fs,
@@ -7,13 +7,13 @@ use std::{
     time::Duration,
 };
 
-/// Interval between samples of the anonymous memory. One sample takes about ten microseconds.
+/// Interval between two samples of the anonymous memory. One sample takes about ten microseconds.
 const PERIOD: Duration = Duration::from_millis(20);
 
 /// Samples the memory of this process from `start` to `finish`.
 pub struct Peaks {
-    /// Whether the kernel reset its peak when sampling started, so that earlier windows do not
-    /// count.
+    /// Whether the kernel could reset its peak of the resident memory when sampling started.
+    /// Without the reset, the kernel's peak may be from an earlier time.
     is_reset: bool,
     stop: Sender<()>,
     sampler: JoinHandle<MemorySample>,

@@ -1,5 +1,5 @@
-//! The ledger: bytes, syncs and resources at each layer below the user. The kernel counts them,
-//! outside the engine.
+//! The ledger counts bytes, syncs and resources at each layer below the user. Its source is the
+//! kernel, not the engine.
 //!
 //! ```text
 //! user ─▶ engine ─▶ process ─▶ file system ─▶ block device ─▶ flash
@@ -8,19 +8,19 @@
 //! | module | layer | source |
 //! |---|---|---|
 //! | `process` | process | `/proc/self/io`, `getrusage`, `/proc/self/task` |
-//! | `memory` | process | `/proc/self/status`; the peak is reset before each window |
-//! | `space` | store | the sizes of its files |
+//! | `memory` | process | `/proc/self/status`; the kernel's peak is reset before each measurement |
+//! | `space` | store | the sizes of the store's files |
 //! | `block` | device, flash | `/sys/class/block/X/stat`, ext4, jbd2; a virtual SSD's counters |
 //! | `flash` | flash | the counters of a real drive |
 //! | `causes` | device | ext4's and the block layer's tracepoints; `layout` for existing files |
 //! | `syncs` | file system | ext4's tracepoints in a private tracefs instance |
-//! | `settle` | all | end of background work |
+//! | `settle` | all | detection of the end of background work |
 //!
 //! A [`Ledger`] counts this process, so each cell (one engine in one round) is a separate process.
 //! The difference of two [`Reading`]s is a [`LedgerDelta`]. A figure that cannot be counted is
 //! `None`, and a note gives the reason. The work of the ledger's own threads is excluded from
-//! every figure, but its memory is not. The ledger needs one byte per block of the device, the
-//! path of each file, and some MiB for the kernel's trace text.
+//! every figure, but the memory of these threads is included. The ledger needs one byte per block
+//! of the device, the path of each file, and some MiB for the kernel's trace text.
 mod block;
 mod causes;
 mod entry_files;
@@ -54,22 +54,23 @@ use std::{
 use syncs::{SyncReading, Syncs};
 use terrace_device::{smart, ssd::Cause};
 
-/// Maximum relative difference between two independent counters, as 1/n. With a larger difference,
-/// the figures are unreliable.
+/// Maximum relative difference between two independent counters of the same bytes, as 1/n. With a
+/// larger difference, the figures are unreliable and are not reported.
 const COUNTERS_MAY_DIFFER: u64 = 1000;
 /// Maximum share of the device's bytes that may belong to files outside the store, as 1/n.
 const OTHERS_MAY_WRITE: u64 = 100;
 /// Maximum share of the device's bytes that may have no known cause, as 1/n. With a larger share,
 /// the other causes are not reported.
 const MAY_BE_UNKNOWN: u64 = 100;
-/// Number of bytes that is always negligible: a few blocks in flight, or an update of a
-/// superblock.
+/// Number of bytes that the comparison of two counters always ignores. It is a few blocks in
+/// flight, or an update of a superblock.
 const NEGLIGIBLE_BYTES: u64 = 64 << 10;
-/// Maximum number of attempts to read the device's counter and the trace without a write between
-/// the two reads.
+/// Maximum number of attempts to read the device's counter and the trace without a write to the
+/// device between the two reads.
 const MARKS_MAX: usize = 10;
 
-/// Counters of this process, of the device under its store, and of its syncs.
+/// Counts the I/O and the resources of this process, of the device under its store, and of its
+/// syncs.
 pub struct Ledger {
     dir: PathBuf,
     device: Option<BlockDevice>,
@@ -79,7 +80,7 @@ pub struct Ledger {
     notes: Vec<String>,
 }
 
-/// All counters at one moment.
+/// The values of all counters of a ledger at one moment.
 #[derive(Clone, Debug)]
 pub struct Reading {
     io: Option<Io>,
@@ -91,16 +92,17 @@ pub struct Reading {
     notes: Vec<String>,
 }
 
-/// Counters of a real drive, or the reason why there are none.
+/// Flash counters of a real drive, or the reason why they are unknown.
 type DriveReading = Result<smart::Reading, String>;
 
-/// Differences between two readings.
+/// Differences between two readings of a ledger.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LedgerDelta {
-    /// Bytes that this process dirtied and the kernel expects to write, minus cancelled writes
-    /// (files that were deleted or truncated first). The figure is unknown if it exceeds the bytes
-    /// written to the device. That happens because the kernel charges a whole folio of the page
-    /// cache, of up to 2 MiB, to a process that writes a part of it.
+    /// Bytes that this process dirtied and that the kernel has written or will write. Cancelled
+    /// writes, of files that were deleted or truncated first, are subtracted. The figure is unknown
+    /// if it exceeds the bytes written to the device. It can exceed them because the kernel charges
+    /// a whole folio of the page cache, of up to 2 MiB, to a process that writes a part of the
+    /// folio.
     pub process_write_bytes: Option<u64>,
     /// Bytes that this process dirtied and that were cancelled before they were written to a
     /// device. If `process_write_bytes` is unknown, this figure is unknown, too, because the same
@@ -117,7 +119,8 @@ pub struct LedgerDelta {
     /// sums differ, or if too much is `unknown`, the causes are omitted and a note gives the
     /// reason.
     pub device_by_cause: Option<BTreeMap<String, u64>>,
-    /// The `rewritten` bytes by the kind of file. They are known if the causes are known.
+    /// The `rewritten` bytes of `device_by_cause`, by the kind of file. They are known if the
+    /// causes are known.
     pub device_rewritten_by_kind: Option<BTreeMap<String, u64>>,
     /// Bytes read from the block device, by all processes.
     pub device_read_bytes: Option<u64>,
@@ -140,8 +143,8 @@ pub struct LedgerDelta {
     /// `blocking` equals the number of all syncs: each sync blocks the thread that calls it, and
     /// the kernel does not show whether other threads wait for this thread.
     pub syncs_outside: Option<BTreeMap<String, SyncCount>>,
-    /// Reason why these figures must not be reported: independent counters disagree, or other
-    /// programs wrote to the device.
+    /// Reason why the figures of this difference must not be reported: independent counters
+    /// disagree, or other programs wrote to the device.
     pub trouble: Option<String>,
     /// Seconds of processor time in user mode.
     pub cpu_user: f64,
@@ -154,12 +157,13 @@ pub struct LedgerDelta {
 }
 
 impl Ledger {
-    /// Starts to count this process. Its store is in `dir`, which must exist, on block device
-    /// `device_node`.
+    /// Starts to count the I/O of this process. The store of the process is in `dir`, which must
+    /// exist, on the block device `device_node`.
     ///
-    /// Without `device_node`, figures of the device remain `None`. The caller passes it only if no
-    /// other process writes to that device. The ledger covers the threads that exist and those that
-    /// start later, so the caller opens the ledger before the engine.
+    /// Without `device_node`, the figures of the device remain `None`. The caller passes it only if
+    /// no other process writes to that device. The ledger covers the threads that exist at this
+    /// call and the threads that those start later. The caller therefore opens the ledger before
+    /// the engine.
     pub fn open(dir: &Path, device_node: Option<&Path>) -> Ledger {
         let mut notes = Vec::new();
         let device = device_node.and_then(|node| BlockDevice::open(node).map_err(|why| notes.push(why)).ok());
@@ -172,8 +176,9 @@ impl Ledger {
         Ledger { dir: dir.to_owned(), device, writes, flash, syncs: syncs.ok(), notes }
     }
 
-    /// Reads all counters. The call waits until the trace is read. If the device is being written
-    /// meanwhile, it repeats the reads several times.
+    /// Reads all counters. The call waits until all events of the kernel's trace are read. If the
+    /// device receives writes in this time, the call reads the counters of the device several
+    /// times.
     pub fn mark(&self) -> Reading {
         let mut notes = self.notes.clone();
         let (block, causes) = self.mark_device(&mut notes);
@@ -188,15 +193,15 @@ impl Ledger {
         }
     }
 
-    /// Reads the flash counters of a real drive; `None` without a real drive. This runs other
-    /// programs, and the kernel charges their reads to this process. The caller therefore calls it
-    /// before the first [`mark`](Self::mark) and after the last.
+    /// Reads the flash counters of a real drive. Returns `None` if there is no real drive. The call
+    /// runs other programs, and the kernel charges their reads to this process. To exclude these
+    /// reads, the caller makes this call before the first [`mark`](Self::mark) and after the last.
     pub fn query_drive(&self) -> Option<DriveReading> {
         self.flash.as_ref().map(Flash::read)
     }
 
-    /// Reads the device's counter and the trace, if possible without a write between the two reads,
-    /// because both counts must agree.
+    /// Reads the counter of the device and the trace. Both counts must agree, so the function reads
+    /// them again if the device received a write between the two reads.
     fn mark_device(&self, notes: &mut Vec<String>) -> (Option<BlockCounters>, Option<Causes>) {
         let block = || self.device.as_ref().map(BlockDevice::read).transpose();
         let causes = || self.writes.as_ref().map(Writes::read).transpose();
@@ -263,8 +268,9 @@ impl LedgerDelta {
         self.never_written_bytes = Some(cancelled);
     }
 
-    /// Discards the process's bytes if they exceed the device's. All bytes that were dirtied and
-    /// not cancelled have reached the device by now, because settling ends with a sync.
+    /// Sets the process's bytes to unknown if they exceed the device's bytes. Both were counted
+    /// until the sync that ends settling. All bytes that the process dirtied and did not cancel
+    /// have therefore reached the device.
     fn doubt_io(&mut self) {
         let (Some(process), Some(device)) = (self.process_write_bytes, self.device_write_bytes) else { return };
         if process > device + device / COUNTERS_MAY_DIFFER + NEGLIGIBLE_BYTES {
@@ -287,8 +293,8 @@ impl LedgerDelta {
             self.trouble = Some(format!("others wrote {others} B to the device, {share:.1} % of all"));
         }
         let unknown = causes.get("unknown").copied().unwrap_or(0);
-        // Both counts must agree without the allowance for negligible bytes, so that the causes add
-        // up to the device's bytes.
+        // This comparison makes no allowance for negligible bytes, because the bytes of all causes
+        // must add up to the device's bytes.
         if sum.abs_diff(device) > device / COUNTERS_MAY_DIFFER {
             self.notes.push(format!("the trace shows {sum} B written to the device, the device's counter {device} B"));
         } else if unknown > device / MAY_BE_UNKNOWN + NEGLIGIBLE_BYTES {
@@ -299,7 +305,8 @@ impl LedgerDelta {
         }
     }
 
-    /// Compares the device's bytes with those of another counter.
+    /// Compares the bytes written to the device with `saw`, which is the same figure by another
+    /// counter. If the two differ too much, the figures must not be reported.
     fn compare_with(&mut self, counter: &str, saw: u64) {
         let Some(device) = self.device_write_bytes else { return };
         if saw.abs_diff(device) > device / COUNTERS_MAY_DIFFER + NEGLIGIBLE_BYTES {
@@ -318,8 +325,8 @@ impl LedgerDelta {
         if let (Some(now), Some(then)) = (&now.drive, &then.drive) {
             self.add_drive(now, then);
         }
-        // ext4 omits writes that bypass the file system, so its count cannot exceed that of the
-        // device.
+        // ext4 does not count writes that bypass the file system. Its count can therefore be below
+        // the device's count, but not above it.
         if let (Some(session), Some(device)) = (self.fs_session_write, self.device_write_bytes)
             && session > device + device / COUNTERS_MAY_DIFFER + NEGLIGIBLE_BYTES
         {
@@ -327,8 +334,8 @@ impl LedgerDelta {
         }
     }
 
-    /// Adds the bytes that a real drive programmed. `then` was read before the first reading of the
-    /// ledger, `now` after the second.
+    /// Adds the number of bytes that a real drive programmed into flash. `then` was read before the
+    /// ledger's first reading, `now` after the second one.
     pub fn add_flash(&mut self, then: DriveReading, now: DriveReading) {
         let Some(device) = self.device_write_bytes else { return };
         let programmed = now.and_then(|now| flash::programmed(&now, &then?, device));
@@ -344,8 +351,8 @@ impl LedgerDelta {
         self.drive_write_bytes = Some(written);
         self.nand_bytes = Some(nand);
         self.compare_with("the drive's counter", written);
-        // The drive computes its total from the same counts, so this comparison checks the drive's
-        // report, not the drive's behaviour.
+        // The drive computes its total from the same counts. This comparison therefore checks only
+        // that the drive's report was read correctly.
         if sum != nand && self.trouble.is_none() {
             self.trouble =
                 Some(format!("the drive programmed {nand} B by one counter, {sum} B by the sum over causes"));

@@ -1,4 +1,4 @@
-//! Finds the kind of a file in the store from its inode.
+//! Finds the kind of a file in the store (such as SSTable or WAL) from the file's inode.
 use std::{
     collections::HashMap,
     fs,
@@ -7,15 +7,15 @@ use std::{
 };
 use terrace_format::names::FileName;
 
-/// Maximum depth of the directories below the store's directory that are listed.
+/// Maximum depth of the directories below the store's directory that the ledger lists.
 const DEPTH_MAX: u32 = 4;
-/// Maximum number of listings per lookup. A file that is renamed during a listing may be missed,
-/// or be listed under its old name. Only the last listing includes the directory tables.
+/// Maximum number of directory listings per lookup. A file that is renamed during a listing may be
+/// missing in it, or have its old name. Only the last listing includes the directory tables.
 const LISTINGS_MAX: u8 = 2;
 
-/// Returns the kind of a file from its path relative to the store's directory or to a parent of
-/// it. The file names of Terrace, LevelDB and RocksDB are known. The kinds are the words that
-/// reports use.
+/// Returns the kind of a file from its path, which is relative to the store's directory or to a
+/// parent of it. The function knows the file names of Terrace, LevelDB and RocksDB. The kinds are
+/// the words that reports use.
 pub fn kind_of(below: &Path) -> &'static str {
     // In a directory table, file names are the keys of the entries.
     if below.parent().is_some_and(is_table_folder) {
@@ -36,20 +36,22 @@ pub fn kind_of(below: &Path) -> &'static str {
     }
 }
 
-/// Returns whether the directory at `path` is a level, which contains directory tables: `L2`.
+/// Returns whether the directory at `path` is a level, which contains directory tables. An example
+/// is `L2`.
 fn is_level(path: &Path) -> bool {
     let level = path.file_name().and_then(|name| name.to_str()?.strip_prefix('L'));
     level.is_some_and(|level| level.parse::<u8>().is_ok())
 }
 
-/// Returns whether the directory at `path` is a directory table: `L2/000012`.
+/// Returns whether the directory at `path` is a directory table, an SSTable with one file per
+/// entry. An example is `L2/000012`.
 fn is_table_folder(path: &Path) -> bool {
     let is_number = path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.parse::<u64>().is_ok());
     is_number && path.parent().is_some_and(is_level)
 }
 
-/// Returns the role that the file at `path` has for the store in `store`: its [kind](kind_of),
-/// `directory`, or `elsewhere`.
+/// Returns the role of the file at `path` for the store in the directory `store`: its
+/// [kind](kind_of), `directory`, or `elsewhere` for a file outside the store.
 pub fn kind_within(store: &Path, path: &Path, is_directory: bool) -> &'static str {
     match path.strip_prefix(store) {
         _ if is_directory => "directory",
@@ -58,21 +60,23 @@ pub fn kind_within(store: &Path, path: &Path, is_directory: bool) -> &'static st
     }
 }
 
-/// Kinds of files by inode. The paths of inodes are found by listing directories, and are
-/// remembered.
+/// Finds the kinds of files by inode. It lists the directories to find the path of an inode, and
+/// remembers the paths.
 ///
 /// A file system may give the inode number of a deleted file to a new file immediately. A
-/// remembered path is therefore verified before it is used, and if it no longer has this inode,
-/// the directories are listed again. Events of the trace are read in batches, after they happened.
-/// A listing that begins after a batch was read suffices for all events of the batch, even if a
-/// file has been renamed or deleted since.
+/// remembered path is therefore verified before it is used. If the file at this path no longer has
+/// this inode, the directories are listed again.
+///
+/// Events of the kernel's trace are read in batches, after they happened. One listing that begins
+/// after a batch was read suffices for all events of the batch, even if a file has been renamed or
+/// deleted since.
 pub struct Names {
     top: PathBuf,
     store: PathBuf,
     /// Device number of the file system; inodes of other file systems are ignored.
     device: Option<u64>,
     seen: HashMap<u64, KnownPath>,
-    /// Number of listings since the last batch of events was read.
+    /// Number of directory listings since the last batch of events was read.
     listings: u8,
 }
 
@@ -82,24 +86,25 @@ struct KnownPath {
 }
 
 impl Names {
-    /// Creates the kinds for the files of the store in `dir`.
+    /// Creates a lookup for the files of the store in `dir`.
     pub fn new(dir: &Path) -> Names {
         Names::around(dir, dir)
     }
 
-    /// Creates the kinds for all files below `top`, including those of the store in `store`.
+    /// Creates a lookup for all files below `top`, including those of the store in `store`.
     pub fn around(top: &Path, store: &Path) -> Names {
         Names { top: top.into(), store: store.into(), device: None, seen: HashMap::new(), listings: 0 }
     }
 
-    /// Notes that a batch of events was read. The events of all further lookups happened before
-    /// this call.
+    /// Notes that a batch of trace events was read. All events of later lookups have happened
+    /// before this call.
     pub fn batch_read(&mut self) {
         self.listings = 0;
     }
 
-    /// Returns the kind of `inode`: `directory` for a directory, `elsewhere` for a file outside the
-    /// store, `None` if the file no longer existed at the lookup.
+    /// Returns the kind of the file `inode`. The kind is `directory` for a directory and
+    /// `elsewhere` for a file outside the store. It is `None` if the file no longer existed at the
+    /// lookup.
     pub fn kind(&mut self, inode: u64) -> Option<&'static str> {
         self.look_up(inode)?;
         let seen = self.seen.get(&inode)?;
@@ -112,7 +117,7 @@ impl Names {
         found.is_some_and(|seen| seen.is_directory && is_level(&seen.path) && seen.path.starts_with(&self.store))
     }
 
-    /// Finds `inode` and remembers its path; `None` if the file no longer exists.
+    /// Finds the path of `inode` and remembers it. Returns `None` if the file no longer exists.
     fn look_up(&mut self, inode: u64) -> Option<()> {
         if self.listings == 0 && self.is_remembered(inode) {
             return Some(());
@@ -147,7 +152,7 @@ impl Names {
         })
     }
 
-    /// Remembers a directory. Returns whether it is in this file system.
+    /// Remembers the path of a directory. Returns whether the directory is in this file system.
     fn remember(&mut self, path: &Path) -> bool {
         let here = fs::symlink_metadata(path).ok().filter(|metadata| Some(metadata.dev()) == self.device);
         here.is_some_and(|metadata| {

@@ -1,4 +1,5 @@
-//! Registry of the ledger's own threads. Their costs are not charged to the engine.
+//! Registry of the ledger's own threads. The processor time and the I/O of these threads are not
+//! charged to the engine.
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use std::{
     collections::BTreeMap,
@@ -6,14 +7,15 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// Seconds of processor time by thread, in user mode and in kernel mode. `finished` is the total
-/// of the threads that have ended.
+/// Processor time of the ledger's threads, in seconds in user mode and in kernel mode. `finished`
+/// is the total of the threads that have ended.
 struct LedgerThreads {
     threads: BTreeMap<i32, (f64, f64)>,
     finished: (f64, f64),
 }
 
-/// The registry of this process. There is one, because it corrects figures of the whole process.
+/// The registry of this process. A process has only one, because the registry corrects figures of
+/// the whole process.
 static LEDGER_THREADS: Mutex<LedgerThreads> =
     Mutex::new(LedgerThreads { threads: BTreeMap::new(), finished: (0.0, 0.0) });
 
@@ -21,7 +23,8 @@ fn own() -> MutexGuard<'static, LedgerThreads> {
     LEDGER_THREADS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Marks the thread that created it as a thread of the ledger, until it is dropped.
+/// Marks the thread that created it as a thread of the ledger. The mark ends when this value is
+/// dropped.
 pub struct Registration {
     tid: i32,
 }
@@ -35,8 +38,8 @@ impl Registration {
         Some(Registration { tid })
     }
 
-    /// Updates the processor time of the registered thread, which calls this after each piece of
-    /// work.
+    /// Updates the processor time of the registered thread. The thread itself calls this function
+    /// after each piece of work.
     pub fn account(&self) {
         if let Ok(usage) = getrusage(UsageWho::RUSAGE_THREAD) {
             own().threads.insert(self.tid, seconds(&usage));
@@ -54,12 +57,13 @@ impl Drop for Registration {
     }
 }
 
-/// Returns whether a thread belongs to the ledger.
+/// Returns whether the thread `tid` is a thread of the ledger.
 pub fn is_own(tid: i32) -> bool {
     own().threads.contains_key(&tid)
 }
 
-/// Returns the seconds that the ledger's threads have used so far, user and kernel mode.
+/// Returns the processor time that the ledger's threads have used so far, in seconds in user mode
+/// and in kernel mode.
 pub fn cpu() -> (f64, f64) {
     let own = own();
     own.threads.values().fold(own.finished, |sum, used| (sum.0 + used.0, sum.1 + used.1))

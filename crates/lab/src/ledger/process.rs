@@ -4,10 +4,10 @@ use nix::sys::resource::{UsageWho, getrusage};
 use std::{collections::BTreeMap, fs};
 pub use terrace_device::process::{identity, is_alive};
 
-/// `/proc/self/io`, in bytes.
+/// The counters in `/proc/self/io`, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Io {
-    /// Bytes passed to `write` calls of any kind, including writes to pipes and terminals.
+    /// Bytes passed to `write` and similar calls, including writes to pipes and terminals.
     pub wchar: u64,
     /// Bytes read from storage.
     pub read_bytes: u64,
@@ -51,15 +51,16 @@ pub fn cpu() -> Cpu {
     Cpu { user: user - own_user, system: system - own_system }
 }
 
-/// Returns the time on a processor for each thread, in ns, without the ledger's own threads;
-/// `None` if the kernel does not report it.
+/// Returns the time that each thread has run on a processor, in ns, without the ledger's own
+/// threads. Returns `None` if the kernel does not report it.
 ///
-/// The time is read from `schedstat`, which is exact. The kernel's `stat` files count in 1/100 s.
+/// The time is read from `schedstat`, which is exact. The kernel's `stat` files count in units of
+/// 1/100 s.
 pub fn threads_ns() -> Option<BTreeMap<i32, u64>> {
     let mut threads = BTreeMap::new();
     for tid in thread_ids()? {
-        // A thread that ended after the listing is omitted, because later samples do not contain it
-        // either.
+        // A thread that ended after the threads were listed is omitted, because later samples do
+        // not contain it either.
         let Ok(text) = fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")) else { continue };
         if !own_threads::is_own(tid) {
             threads.insert(tid, text.split_whitespace().next()?.parse().ok()?);
@@ -71,14 +72,14 @@ pub fn threads_ns() -> Option<BTreeMap<i32, u64>> {
 /// A thread's name and its time on a processor in ns.
 pub type NamedThread = (String, u64);
 
-/// Returns the same as [`threads_ns`], with the name of each thread.
+/// Returns the times of [`threads_ns`] with the name of each thread.
 pub fn threads_named() -> Option<BTreeMap<i32, NamedThread>> {
     let name = |tid: i32| fs::read_to_string(format!("/proc/self/task/{tid}/comm")).unwrap_or_default();
     Some(threads_ns()?.into_iter().map(|(tid, ns)| (tid, (name(tid).trim_end().to_owned(), ns))).collect())
 }
 
-/// Returns the seconds between two moments by thread name. Threads that have ended are not
-/// included.
+/// Returns the processor time between two moments in seconds, by thread name. Threads that have
+/// ended are not included.
 pub fn by_name(before: &BTreeMap<i32, NamedThread>, after: &BTreeMap<i32, NamedThread>) -> BTreeMap<String, f64> {
     let mut seconds = BTreeMap::new();
     for (tid, (name, ns)) in after {

@@ -1,9 +1,10 @@
-//! Detects the end of background work, by the same rule for every engine.
+//! Detects the end of an engine's background work, by the same rule for every engine.
 //!
 //! An engine has settled if for one second no thread used more than 1 % of a processor and the
-//! process wrote nothing. The watching thread belongs to the ledger and is excluded, because
-//! watching may take more than 1 % where the kernel is slow. After that second, the file system is
-//! synced once, inside the measured window, so that all writes are on the device.
+//! process wrote nothing. The thread that observes this belongs to the ledger and is excluded,
+//! because it may itself use more than 1 % on a machine with a slow kernel. After that second, the
+//! lab syncs the file system once, so that all writes are on the device. This sync is a part of
+//! the measurement.
 use super::{Ledger, own_threads::Registration, process};
 use crate::target::BARE;
 use nix::unistd::syncfs;
@@ -19,23 +20,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Length of the quiet period. It is not part of the settle time.
+/// Length of the quiet period that ends the wait. This period is not part of the settle time.
 const QUIET: Duration = Duration::from_secs(1);
-/// Maximum time that a cell waits. After it, the row reports that the engine did not settle.
+/// Maximum time to wait for the end of background work. If the engine needs more time, the row
+/// reports that it did not settle.
 const MAX_WAIT: Duration = Duration::from_secs(600);
 const PERIOD: Duration = Duration::from_millis(50);
-/// Number of samples between two progress reports.
+/// Number of activity samples between two progress reports.
 const REPORT_EVERY: u32 = 5;
 /// Name of the watching thread.
 const WATCHER: &str = "ledger-settle";
 /// Time on a processor, in ns, above which a thread is busy: 1 % of [`QUIET`].
 const BUSY_NS: u64 = 10_000_000;
 
-/// Result of waiting for background work.
+/// Result of waiting for the end of background work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settled {
-    /// Seconds from the call until the quiet second began, plus those of the sync. For a workload
-    /// that writes, this is the time of the deferred work.
+    /// Seconds from the call until the quiet second began, plus the seconds of the sync. For a
+    /// workload that writes, this is the time of the work that the engine deferred.
     pub seconds: f64,
     /// Seconds of the single `syncfs`. The lab calls it, not the engine.
     pub sync_seconds: f64,
@@ -47,14 +49,14 @@ pub struct Settled {
 struct ActivitySample {
     at: Duration,
     threads_ns: BTreeMap<i32, u64>,
-    /// Bytes passed to `write`, plus bytes dirtied (by `mmap`, for example).
+    /// Bytes passed to `write`, plus bytes dirtied in another way, for example through `mmap`.
     written: u64,
 }
 
 /// Waits until background work has ended, then syncs the store's file system.
 ///
-/// `progress` receives the waiting time every 250 ms. Bytes that `progress` writes itself, such as
-/// a progress line, are not charged to the engine.
+/// `progress` receives the time waited so far every 250 ms. If `progress` itself writes bytes,
+/// such as a progress line, they are not charged to the engine.
 ///
 /// # Errors
 /// The kernel's counters cannot be read, or the sync failed.
@@ -64,11 +66,11 @@ pub fn settle(ledger: &mut Ledger, progress: &mut dyn FnMut(Duration)) -> io::Re
     Ok(Settled { seconds: waited.as_secs_f64() + sync_seconds, sync_seconds, settled })
 }
 
-/// Waits until the process is quiet. A thread of the ledger watches, so the cost of watching is
-/// not charged to the engine. The calling thread reports progress.
+/// Waits until the process is quiet. A thread of the ledger observes the process, so the cost of
+/// the observation is not charged to the engine. The calling thread reports progress.
 fn wait_until_quiet(progress: &mut dyn FnMut(Duration), cap: Duration) -> io::Result<(Duration, bool)> {
-    // The lock is held during a progress report, so that no sample is taken before the report's
-    // bytes are accounted.
+    // The calling thread holds the lock of `reported_bytes` while it reports progress. The
+    // observing thread therefore takes no sample before the bytes of the report are accounted.
     let reported_bytes = &Mutex::new(0);
     let (report, reports) = mpsc::channel();
     thread::scope(|scope| {
@@ -89,8 +91,8 @@ fn wait_until_quiet(progress: &mut dyn FnMut(Duration), cap: Duration) -> io::Re
     })
 }
 
-/// Returns the time until the quiet second began, and whether it began before `cap`. Returns early
-/// if the receiver of `report` is dropped.
+/// Returns the time until the quiet second began, and whether it began before `cap`. The function
+/// returns early if the receiver of `report` is dropped.
 fn watch_until_quiet(
     reported_bytes: &Mutex<u64>,
     report: &Sender<Duration>,
@@ -101,8 +103,8 @@ fn watch_until_quiet(
     for number in 1.. {
         let (threads_ns, written) = sample(reported_bytes)?;
         samples.push_back(ActivitySample { at: start.elapsed(), threads_ns, written });
-        // The oldest sample is dropped only when the next one is at least QUIET old. Otherwise the
-        // window would be shorter than QUIET.
+        // The oldest sample is dropped only if the next sample is at least QUIET old. Otherwise the
+        // samples would cover a period shorter than QUIET.
         while samples.get(1).is_some_and(|next| start.elapsed().saturating_sub(next.at) >= QUIET) {
             samples.pop_front();
         }
@@ -117,7 +119,8 @@ fn watch_until_quiet(
     Ok((start.elapsed(), false))
 }
 
-/// Returns the time of each thread, and the bytes written except those of progress reports.
+/// Returns the processor time of each thread in ns, and the number of bytes that the process has
+/// written. Bytes of progress reports are not included.
 fn sample(reported_bytes: &Mutex<u64>) -> io::Result<(BTreeMap<i32, u64>, u64)> {
     let reported_bytes = reported_bytes.lock().unwrap_or_else(PoisonError::into_inner);
     let threads =
@@ -136,8 +139,8 @@ fn is_quiet(samples: &VecDeque<ActivitySample>) -> bool {
     if last.at - first.at < QUIET || last.written != first.written {
         return false;
     }
-    // A thread's time is the difference between its first and its last sample. A thread that
-    // started inside the window has used no time before.
+    // The activity of a thread is the difference between its first and its last sample. A thread
+    // that started after the first sample had used no time before.
     let mut seen: BTreeMap<i32, (u64, u64)> = BTreeMap::new();
     for sample in samples {
         for (&tid, &ns) in &sample.threads_ns {
@@ -152,7 +155,7 @@ fn is_quiet(samples: &VecDeque<ActivitySample>) -> bool {
 /// the engine's. Returns the duration.
 fn sync_as_ledger(ledger: &Ledger) -> io::Result<Duration> {
     let dir = File::open(&ledger.dir)?;
-    // A store without a file system writes to a device, so this device is synced.
+    // If the store has no file system, its data is on a device, and that device is synced.
     let bare = match File::open(ledger.dir.join(BARE)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         opened => Some(opened?),
@@ -164,8 +167,8 @@ fn sync_as_ledger(ledger: &Ledger) -> io::Result<Duration> {
         (synced.map(|()| start.elapsed()), registration)
     };
     let done = thread::spawn(work).join().map_err(|_| io::Error::other("the syncing thread panicked"))?;
-    // Reads the trace while the thread is still registered, so the sync is recognised as the
-    // ledger's. The returned reading is not used.
+    // The trace is read while this thread is still registered, so the ledger recognises the sync as
+    // its own. The reading itself is not used.
     ledger.mark();
     drop(done.1);
     done.0
@@ -175,7 +178,8 @@ fn sync_as_ledger(ledger: &Ledger) -> io::Result<Duration> {
 mod tests {
     use super::*;
 
-    /// Time in ms, time of each thread, and bytes written.
+    /// An activity sample in a compact form: time in ms, processor time of each thread in ns, and
+    /// bytes written.
     type Row<'a> = (u64, &'a [(i32, u64)], u64);
 
     fn samples(all: &[Row<'_>]) -> VecDeque<ActivitySample> {
@@ -210,8 +214,8 @@ mod tests {
                 thread::sleep(Duration::from_millis(20));
             }
         });
-        // Other tests write in this process at the same time, so only the lower bound can be
-        // checked.
+        // Other tests write in this process at the same time and may delay the result, so the test
+        // can check only a lower bound.
         let (waited, settled) = wait_until_quiet(&mut |_| {}, Duration::from_secs(30)).expect("counters");
         worker.join().expect("it writes");
         assert!(!settled || waited >= Duration::from_millis(650), "{waited:?}");
@@ -224,7 +228,8 @@ mod tests {
         let mut look = |_| {
             reports += 1;
             let counted = |_| process::threads_named().expect("counters").values().any(|(name, _)| name == WATCHER);
-            // The watching thread of another test is counted until it has registered itself.
+            // The observing thread of another test is counted as activity until that thread has
+            // registered itself.
             assert!(!(0..20).all(counted), "the watching thread counts as activity");
         };
         let (waited, settled) = wait_until_quiet(&mut look, Duration::from_millis(600)).expect("counters");

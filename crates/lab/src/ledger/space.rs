@@ -11,8 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Interval between two samples of the directory. If a sample takes long, because it lists
-/// thousands of files, the interval is `REST` times its duration.
+/// Interval between two samples of the directory's size. A sample of a directory with thousands of
+/// files takes long, and the interval is then `REST` times the duration of the sample.
 const PERIOD: Duration = Duration::from_millis(100);
 const REST: u32 = 20;
 /// Unit of [`MetadataExt::blocks`] in bytes. It does not depend on the file system's block size.
@@ -53,13 +53,15 @@ impl PeakSpace {
     }
 }
 
-/// Returns the bytes allocated to the files below `dir`. Holes are not included, a file with
-/// several links is counted once, and a file that disappears during the listing is not counted.
+/// Returns the number of bytes allocated to the files below `dir`. Holes in files are not counted.
+/// A file with several links is counted once. A file that disappears during the listing is not
+/// counted.
 pub fn space(dir: &Path) -> io::Result<u64> {
     add_space(dir, &mut HashSet::new())
 }
 
-/// Returns the size of the device at `path`; `None` for a directory.
+/// Returns the size in bytes of the block device at `path`. Returns `None` if `path` is a
+/// directory.
 pub fn device_bytes(path: &Path) -> io::Result<Option<u64>> {
     if fs::metadata(path)?.is_dir() {
         return Ok(None);
@@ -67,8 +69,8 @@ pub fn device_bytes(path: &Path) -> io::Result<Option<u64>> {
     File::open(path)?.seek(SeekFrom::End(0)).map(Some)
 }
 
-/// Adds the bytes below `dir`. `seen` contains the inodes with several links that are already
-/// counted.
+/// Returns the number of bytes allocated to the files below `dir`. A file with several links is
+/// skipped if its inode is in `seen`, because it is already counted. Otherwise its inode is added.
 fn add_space(dir: &Path, seen: &mut HashSet<(u64, u64)>) -> io::Result<u64> {
     let mut sum = 0;
     for entry in fs::read_dir(dir)? {

@@ -1,15 +1,16 @@
-//! Syncs of this process, counted outside the engine with ext4's tracepoints.
+//! Counts the syncs of this process outside the engine, with ext4's tracepoints.
 //!
-//! The module does not use system call tracepoints. Enabling one makes *every* system call of
-//! *every* process take the slow path, which costs a small `write` about 40 ns. Only syncs pass
-//! ext4's tracepoints. Other calls cost the same as without tracing, and a sync costs a few µs
-//! more (`being_counted_costs_little` in `tests/it/ledger.rs`). This choice has two consequences:
+//! The module does not use system call tracepoints. If one of them is enabled, *every* system call
+//! of *every* process takes the slow path, which costs a small `write` about 40 ns. Only syncs
+//! pass ext4's tracepoints. Other calls cost the same as without tracing, and a sync costs a few
+//! µs more (`being_counted_costs_little` in `tests/it/ledger.rs`). This choice has two
+//! consequences:
 //!
 //! - `fsync`, `fdatasync` and `msync` of files and directories are counted with the kind of the
 //!   file. `syncfs` and `sync` are counted as `filesystem`, without a duration. `sync_file_range`
 //!   is not counted; it starts writes but makes nothing durable.
-//! - The syncs of a store outside ext4 are not counted. A probe at the start verifies that events
-//!   arrive.
+//! - If the store is not on ext4, its syncs are not counted. The module therefore performs one sync
+//!   at the start and verifies that an event arrives.
 //!
 //! The name of a file is looked up after its sync, within a few milliseconds if the store has few
 //! files. The kind of a file that is deleted before the lookup is `unknown`.
@@ -27,8 +28,8 @@ use std::{
     path::Path,
 };
 
-/// Size of the trace buffer per processor in KiB: enough for about ten thousand events between two
-/// reads.
+/// Size of the trace buffer per processor in KiB. It has room for about ten thousand events, which
+/// may arrive between two reads.
 const BUFFER_KIB: u32 = 1024;
 const EVENTS: [&str; 3] = ["ext4_sync_file_enter", "ext4_sync_file_exit", "ext4_sync_fs"];
 
@@ -43,19 +44,20 @@ pub struct SyncReading {
 
 struct SyncCounter {
     names: Names,
-    /// Syncs that are in progress: start time and kind, by thread.
+    /// Syncs that have started and not ended, by thread. Each has its start time in seconds and the
+    /// kind of the file.
     open: HashMap<i32, (f64, &'static str)>,
     reading: SyncReading,
 }
 
 impl Syncs {
     /// Starts to count this process's syncs on the file system of `dir`. The error gives the reason
-    /// why this is impossible.
+    /// why the syncs cannot be counted.
     pub fn start(dir: &Path) -> Result<Syncs, String> {
         let dir = fs::canonicalize(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
         let device = fs::metadata(&dir).map_err(|error| format!("{}: {error}", dir.display()))?.dev();
         let instance = Instance::create(BUFFER_KIB)?;
-        // With this option, the kernel also traces threads that the traced threads start.
+        // With this option, the kernel also traces the threads that a traced thread starts later.
         instance.set("options/event-fork", "1")?;
         let threads = process::thread_ids().ok_or("/proc is not mounted")?;
         instance.set("set_event_pid", &threads.iter().map(|tid| format!("{tid} ")).collect::<String>())?;
@@ -68,8 +70,9 @@ impl Syncs {
         Ok(syncs)
     }
 
-    /// Checks that one sync of the directory is seen. It may not be: process ids differ in
-    /// containers, and the kernel may deliver events to another instance.
+    /// Syncs the directory once and checks that the trace contains this sync. The trace may lack
+    /// it, because process ids differ in containers, and the kernel may deliver events to another
+    /// tracefs instance.
     fn probe(&self, dir: &Path) -> Result<(), String> {
         File::open(dir).and_then(|dir| dir.sync_all()).map_err(|error| format!("{}: {error}", dir.display()))?;
         let seen = self.0.read(|counter| std::mem::take(&mut counter.reading))?;
@@ -82,8 +85,8 @@ impl Syncs {
         ))
     }
 
-    /// Returns all syncs that finished before this call. If the kernel lost events, this is an
-    /// error, because every figure may be wrong.
+    /// Returns all syncs that finished before this call. If the kernel lost events, the result is
+    /// an error, because every figure may be wrong.
     pub fn read(&self) -> Result<SyncReading, String> {
         let seen = self.0.read(|counter| counter.reading.clone());
         seen.map_err(|why| format!("syncs are not counted by the kernel: {why}"))
@@ -126,7 +129,8 @@ impl Counter for SyncCounter {
                     self.count(kind, line.seconds - began);
                 }
             }
-            // Each `syncfs` has two events. The second one is counted, which waits for the writes.
+            // The kernel reports two events for each `syncfs`. Only the second event is counted. It
+            // belongs to the part that waits for the writes.
             "ext4_sync_fs" if line.field("wait") == Some(1) => self.count("filesystem", 0.0),
             _ => {}
         }

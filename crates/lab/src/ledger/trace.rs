@@ -1,5 +1,5 @@
-//! Reads a tracefs instance (a private trace buffer of the kernel) continuously, on its own
-//! thread.
+//! Reads a tracefs instance (a private trace buffer of the kernel) continuously. The reading
+//! thread belongs to the ledger.
 use super::{own_threads::Registration, tracefs::Instance};
 use std::{
     fs::File,
@@ -17,35 +17,39 @@ const PERIOD: Duration = Duration::from_millis(5);
 /// Maximum number of bytes that are read before they are parsed.
 const TEXT_MAX: usize = 8 << 20;
 
-/// Counts events from the kernel's trace text.
+/// A receiver of the kernel's trace text that counts events.
 pub trait Counter: Send + 'static {
-    /// Notes that all following lines are events that have already happened.
+    /// Notes that a batch of the trace was read. All lines of the batch, which follow, are events
+    /// that have already happened.
     fn batch_read(&mut self);
 
-    /// Handles one line without its line end. Lines that do not matter are ignored.
+    /// Handles one line of the trace, without its line end. A line that is not of interest is
+    /// ignored.
     fn take(&mut self, line: &str);
 }
 
-/// A thread that passes events to a counter until it is dropped.
+/// A thread that reads the trace and passes its lines to a counter, until this value is dropped.
 pub struct Trace<C: Counter> {
     state: Arc<Mutex<TraceState<C>>>,
-    /// `None` only while the trace is being dropped.
+    /// The reading thread, and the channel that stops it. `None` only while the trace is being
+    /// dropped.
     reader: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
-/// State that the thread and [`Trace::read`] share. Each drains the buffer under the lock.
+/// State that the reading thread and [`Trace::read`] share. Each of them locks it to read the
+/// trace buffer until it is empty.
 struct TraceState<C> {
-    /// Must be closed before the instance is removed: the kernel does not remove an instance that
-    /// is being read.
+    /// The pipe from which the trace is read. It must be closed before the instance is removed,
+    /// because the kernel does not remove an instance while it is being read.
     pipe: File,
     instance: Instance,
-    /// Text that is read but not parsed: the part after the last complete line.
+    /// Text that was read but not parsed, because its last line is incomplete.
     text: Vec<u8>,
     counter: C,
 }
 
 impl<C: Counter> Trace<C> {
-    /// Starts to feed `counter` with the events enabled in `instance`.
+    /// Starts to pass the events that are enabled in `instance` to `counter`.
     pub fn start(instance: Instance, counter: C) -> Result<Trace<C>, String> {
         let state = TraceState { pipe: instance.pipe()?, instance, text: Vec::new(), counter };
         let state = Arc::new(Mutex::new(state));
@@ -53,8 +57,9 @@ impl<C: Counter> Trace<C> {
         Ok(Trace { state, reader })
     }
 
-    /// Calls `ask` after the counter has received every event that happened before this call. If
-    /// the kernel lost events, this is an error, because every figure may be wrong.
+    /// Waits until the counter has received every event that happened before this call. Then calls
+    /// `ask` with the counter and returns its result. If the kernel lost events, the result is an
+    /// error, because every figure may be wrong.
     pub fn read<T>(&self, ask: impl FnOnce(&mut C) -> T) -> Result<T, String> {
         let mut state = lock(&self.state);
         state.drain().map_err(|error| error.to_string())?;
@@ -70,7 +75,8 @@ impl<C: Counter> Drop for Trace<C> {
     fn drop(&mut self) {
         if let Some((stop, reader)) = self.reader.take() {
             drop(stop);
-            // The thread returns no result. If it panicked, its counts are still valid.
+            // The reading thread returns no result, so a panic of it is ignored. The events that it
+            // counted before are still valid.
             reader.join().ok();
         }
     }
@@ -80,18 +86,19 @@ fn lock<C>(state: &Mutex<TraceState<C>>) -> MutexGuard<'_, TraceState<C>> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Spawns the thread that empties the buffer before it is full. Frequent reads also permit name
-/// lookups while the files still exist.
+/// Starts the thread that reads the trace before the buffer is full. Because the thread reads
+/// often, the counter can look up the names of files while the files still exist.
 fn spawn_reader<C: Counter>(state: Arc<Mutex<TraceState<C>>>) -> (Sender<()>, JoinHandle<()>) {
     let (stop, stopped) = mpsc::channel::<()>();
     let reader = thread::spawn(move || {
         let registration = Registration::of_this_thread();
         while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
             let mut state = lock(&state);
-            // The next `read` meets the same error and reports it.
+            // An error is ignored here, because the next call of `read` meets the same error and
+            // reports it.
             state.drain().ok();
-            // The thread's time is accounted before the lock is released, because a waiting thread
-            // may read it then.
+            // The processor time of this thread is recorded before the lock is released. A thread
+            // that waits for the lock may read that time as soon as it has the lock.
             registration.iter().for_each(Registration::account);
         }
     });
@@ -110,7 +117,7 @@ impl<C: Counter> TraceState<C> {
         }
     }
 
-    /// Reads the available text up to a limit. Returns whether there may be more.
+    /// Reads the available text, at most [`TEXT_MAX`] bytes. Returns whether there may be more.
     fn read_all(&mut self) -> io::Result<bool> {
         let mut buffer = [0; 16 << 10];
         while self.text.len() < TEXT_MAX {
@@ -134,11 +141,11 @@ impl<C: Counter> TraceState<C> {
     }
 }
 
-/// The fields of a line with an event: `  name of thread-123  [002] .....  5959.076831:
-/// ext4_sync_file_enter: dev 7,0 ino 12`.
+/// The fields of a line that reports an event. An example of a line is `  name of thread-123
+/// [002] .....  5959.076831: ext4_sync_file_enter: dev 7,0 ino 12`.
 #[derive(Debug, PartialEq)]
 pub struct Line<'a> {
-    /// The thread that passed the tracepoint.
+    /// Id of the thread that passed the tracepoint.
     pub tid: i32,
     /// Time of the kernel's trace clock in seconds.
     pub seconds: f64,
@@ -149,14 +156,15 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Parses a line; `None` if it is not an event.
+    /// Parses a line of the trace. Returns `None` if the line does not report an event.
     pub fn parse(line: &'a str) -> Option<Line<'a>> {
-        // The line begins with the thread's name, which may contain any text, even one that looks
-        // like a processor number in brackets.
+        // The line begins with the name of the thread. The name may contain any text, even text
+        // that looks like a processor number in brackets.
         line.match_indices(" [").find_map(|(at, _)| Line::around(&line[..at], &line[at + 2..]))
     }
 
-    /// Parses the text on both sides of the processor's opening bracket.
+    /// Parses a line. `head` is the text before the opening bracket of the processor number, and
+    /// `tail` is the text after it.
     fn around(head: &'a str, tail: &'a str) -> Option<Line<'a>> {
         let tid = head.trim_end().rsplit_once('-')?.1.parse().ok()?;
         let (cpu, tail) = tail.split_once("] ")?;
@@ -167,7 +175,7 @@ impl<'a> Line<'a> {
         Some(Line { tid, seconds, event, fields })
     }
 
-    /// Returns the number after the word `name`.
+    /// Returns the number that follows the word `name` in the fields.
     pub fn field(&self, name: &str) -> Option<u64> {
         self.fields.split_whitespace().skip_while(|word| *word != name).nth(1)?.parse().ok()
     }

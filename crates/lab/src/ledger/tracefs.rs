@@ -1,7 +1,9 @@
-//! A private tracefs instance. Its buffer and its events are separate from all other tracing.
+//! A private tracefs instance. Its trace buffer and its enabled events are separate from all other
+//! tracing on the machine.
 //!
-//! An instance outlives the process that created it, so its name identifies this process (see
-//! [`process::identity`]). Before a new instance is created, those of dead processes are removed.
+//! The kernel keeps an instance after the process that created it has ended. The name of an
+//! instance therefore identifies its process (see [`process::identity`]), and the instances of
+//! dead processes are removed before a new one is created.
 use super::process;
 use nix::fcntl::OFlag;
 use std::{
@@ -12,7 +14,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-/// Mount points of tracefs, newest first.
+/// Mount points of tracefs that are tried. The first is that of newer kernels.
 const ROOTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const PREFIX: &str = "terrace-lab-";
 
@@ -36,27 +38,28 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Writes `text` to a file of the instance: an option, a filter, or a switch.
+    /// Writes `text` to a file of the instance. Such a file is an option, a filter, or a switch.
     pub fn set(&self, file: &str, text: &str) -> Result<(), String> {
         let path = self.path.join(file);
         fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// Enables a tracepoint for one device. `device` is the device number of user space.
+    /// Enables a tracepoint for one device. `device` is the device number in the format of user
+    /// space.
     pub fn watch(&self, system: &str, event: &str, device: u64) -> Result<(), String> {
         self.set(&format!("events/{system}/{event}/filter"), &format!("dev == {}", kernel_device(device)))?;
         self.set(&format!("events/{system}/{event}/enable"), "1")
     }
 
-    /// Opens the pipe from which the buffer's lines are read, oldest first. A read of the empty
-    /// buffer fails with `WouldBlock`.
+    /// Opens the pipe from which the lines of the trace are read, oldest first. A read fails with
+    /// `WouldBlock` if the buffer is empty.
     pub fn pipe(&self) -> Result<File, String> {
         let path = self.path.join("trace_pipe");
         let opened = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(&path);
         opened.map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// Returns the number of events lost because they were not read in time.
+    /// Returns the number of events that the kernel dropped because they were not read in time.
     pub fn lost(&self) -> io::Result<u64> {
         let mut lost = 0;
         for cpu in fs::read_dir(self.path.join("per_cpu"))? {
@@ -68,13 +71,14 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // An instance that cannot be removed now is removed when the next run starts.
+        // If the instance cannot be removed now, the next run removes it at its start.
         remove(&self.path).ok();
     }
 }
 
-/// Converts a device number of user space to the kernel's format, which trace filters use. The
-/// kernel has the 20 bits of the minor number together; user space splits them.
+/// Converts a device number from the format of user space to that of the kernel, which trace
+/// filters use. In the kernel's format, the 20 bits of the minor number are adjacent. In the
+/// format of user space, they are split.
 fn kernel_device(device: u64) -> u64 {
     (nix::sys::stat::major(device) << 20) | nix::sys::stat::minor(device)
 }
@@ -84,7 +88,7 @@ fn remove(path: &Path) -> io::Result<()> {
     fs::remove_dir(path)
 }
 
-/// Sums the counters of a `per_cpu/cpuN/stats` file that count lost events.
+/// Returns the sum of the counters of lost events in the text of a `per_cpu/cpuN/stats` file.
 fn lost_in(stats: &str) -> u64 {
     let lines = stats.lines().filter_map(|line| line.split_once(':'));
     let lost = lines.filter(|(name, _)| ["overrun", "commit overrun", "dropped events"].contains(name));
@@ -96,7 +100,7 @@ fn instances() -> Result<PathBuf, String> {
     found.ok_or_else(|| "no usable tracefs (as root: mount -t tracefs none /sys/kernel/tracing)".into())
 }
 
-/// Removes the instances of killed processes. Returns their number.
+/// Removes the instances of processes that were killed. Returns the number of removed instances.
 pub fn remove_stale() -> usize {
     let Ok(entries) = instances().and_then(|path| fs::read_dir(path).map_err(|error| error.to_string())) else {
         return 0;

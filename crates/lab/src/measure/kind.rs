@@ -1,6 +1,6 @@
 //! The kinds of operations.
 
-/// Kinds of operations. Each has its own latencies.
+/// Kinds of operations. Each kind has its own latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A write that puts a single entry or a batch.
@@ -9,11 +9,12 @@ pub enum Kind {
     Get,
     /// A write that deletes a single entry or a batch.
     Delete,
-    /// A seek and the steps to the entries after it.
+    /// A whole scan: a seek and the steps to the entries after it.
     Scan,
-    /// A read and a write that depends on the result of the read.
+    /// A read-modify-write: a read, and a write that depends on the result of the read.
     Rmw,
-    /// A step of a scan to the next entry, including the check of the entry if results are checked.
+    /// A step of a scan to the next entry. If results are checked, it includes the check of the
+    /// entry.
     Next,
     /// Opening an existing store.
     Open,

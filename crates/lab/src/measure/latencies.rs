@@ -3,7 +3,7 @@ use super::kind::Kind;
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// Upper bound of a recorded latency, in ns: one hour.
+/// Maximum latency that is recorded, in ns: one hour.
 pub(super) const LATENCY_NANOS_MAX: u64 = 3_600_000_000_000;
 
 /// Latencies by kind of operation, in ns, with three significant digits.

@@ -1,17 +1,18 @@
-//! Timeline of a run: the operations and latencies in spans (periods) of equal length.
+//! Timeline of a run: operations and latencies in spans (periods of time) of equal length.
 use super::{kind::Kind, latencies::LATENCY_NANOS_MAX};
 use hdrhistogram::Histogram;
 use std::time::{Duration, Instant};
 
-/// Maximum number of spans, an even number. When there are more, neighbouring spans are joined in
-/// pairs.
+/// Maximum number of spans in a timeline. It is even, because neighbouring spans are joined in
+/// pairs when the maximum is reached.
 const SPANS_MAX: usize = 128;
-/// Length of a span in a short run.
+/// Length of a span at the start of a run. It doubles each time the spans are joined.
 const SHORTEST: Duration = Duration::from_millis(10);
-/// Significant digits of a latency. With one digit, a percentile is at most 1/16 too large.
+/// Significant digits of a recorded latency. With one digit, a percentile is at most 1/16 too
+/// large.
 const DIGITS: u8 = 1;
 
-/// A timeline, which begins with a run.
+/// A timeline. It starts when the run starts.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     began: Instant,
@@ -71,7 +72,8 @@ impl Timeline {
         span.of(kind).saturating_record(time.as_nanos() as u64);
     }
 
-    /// Counts finished operations. They belong to the span of the last recorded call.
+    /// Counts finished operations. They are counted in the span (period of time) of the last
+    /// recorded call.
     #[inline]
     pub fn did(&mut self, ops: u64) {
         self.spans.last_mut().expect("there is always one").ops += ops;
@@ -86,7 +88,8 @@ impl Timeline {
         self.ends = self.began + self.length * self.spans.len() as u32;
     }
 
-    /// Joins neighbouring spans in pairs.
+    /// Joins neighbouring spans in pairs, so that the timeline has half as many spans of twice the
+    /// length.
     fn coarsen(&mut self) {
         self.length *= 2;
         let pairs = self.spans.chunks_mut(2);
@@ -100,7 +103,7 @@ impl Timeline {
         self.ends = self.began + self.length * self.spans.len() as u32;
     }
 
-    /// Adds the timeline of another thread in the same run.
+    /// Adds the operations and latencies of another thread in the same run.
     pub fn add(&mut self, mut other: Timeline) {
         while self.length < other.length {
             self.coarsen();
@@ -114,13 +117,13 @@ impl Timeline {
         self.ends = self.began + self.length * longer as u32;
     }
 
-    /// Sets the numbers of operations to zero; the latencies remain.
+    /// Sets the number of operations in each span to zero. The latencies remain.
     pub fn without_ops(mut self) -> Timeline {
         self.spans.iter_mut().for_each(|span| span.ops = 0);
         self
     }
 
-    /// Ends the timeline after `run`, the length of the run. Adds empty spans up to this time and
+    /// Ends the timeline at the end of a run of length `run`. Adds empty spans up to this time, and
     /// drops spans after it.
     pub fn until(mut self, run: Duration) -> Timeline {
         let count = |length: Duration| (run.as_nanos() / length.as_nanos()) as usize + 1;
@@ -131,8 +134,8 @@ impl Timeline {
         self
     }
 
-    /// Returns the length of a span. After [`until`](Timeline::until), the last span ends with the
-    /// run.
+    /// Returns the length of a span. After a call of [`until`](Timeline::until), the last span may
+    /// be shorter, because it ends with the run.
     pub fn length(&self) -> Duration {
         self.length
     }
@@ -149,8 +152,8 @@ mod tests {
 
     const MILLISECOND: Duration = Duration::from_millis(1);
 
-    /// Returns a timeline with one get at each millisecond of `ms`. The latency in µs equals that
-    /// number.
+    /// Returns a timeline with one get at each millisecond of `ms`. The latency of a get in µs
+    /// equals the number of its millisecond.
     fn gets(began: Instant, ms: impl Iterator<Item = u32>) -> Timeline {
         let mut timeline = Timeline::since(began);
         for at in ms {
@@ -184,7 +187,7 @@ mod tests {
         assert_eq!(timeline.length(), SHORTEST * 4);
         assert_eq!(ops(&timeline, 2999), [40; 75]);
         assert_eq!(timeline.spans()[9].latencies(Kind::Get).unwrap().len(), 40);
-        // A pause of a minute must not lose operations either.
+        // The timeline must not lose operations if a minute passes between two of them.
         let standing = gets(began, (0..10).chain([60_000]));
         assert_eq!(standing.length(), SHORTEST * 64);
         let counted = ops(&standing, 60_000);

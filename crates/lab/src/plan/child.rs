@@ -1,8 +1,8 @@
-//! Runs one cell (one engine in one round) in its own process. The parent sends the specification
-//! as JSON and receives events, one per line.
+//! Runs one cell (one engine in one round) in its own process. The parent sends the description of
+//! the cell as JSON and receives events, one per line.
 //!
-//! The child's standard input stays open while the parent runs. When the child reads the end of
-//! its input, the parent has ended, and the child ends, too ([`serve`]). The child leads a process
+//! The child's standard input stays open while the parent runs. When the parent has ended, the
+//! child reads the end of its input and ends, too ([`serve`]). The child leads its own process
 //! group, so that Ctrl-C reaches only the parent.
 use crate::cell::{CellSpec, Event};
 use anyhow::{Context, Result, anyhow};
@@ -15,14 +15,15 @@ use std::{
     time::Duration,
 };
 
-/// Number of bytes that are kept from the end of the child's standard error.
+/// Number of bytes that the parent keeps from the end of the child's standard error.
 const STDERR_KEPT: usize = 4 << 10;
 
-/// A running cell. Dropping it kills the process.
+/// A cell that runs in a child process. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
-    /// Stays open while the parent runs, because the child ends when it closes.
+    /// Input of the child. It stays open while the parent runs, because the child ends when it
+    /// closes.
     _stdin: ChildStdin,
     events: Receiver<Result<Event>>,
     stderr: Option<JoinHandle<String>>,
@@ -35,12 +36,12 @@ pub enum ChildMessage {
     Event(Event),
     /// No event arrived before the timeout.
     Silence,
-    /// The child has ended. The text gives the reason if the child failed.
+    /// The child has ended. If it failed, the text gives the reason.
     End(Option<String>),
 }
 
 impl Running {
-    /// Starts `command` and sends it `spec`.
+    /// Starts a child process with `command` and sends it the description `spec` of the cell.
     pub fn start(mut command: Command, spec: &CellSpec) -> Result<Running> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = command.spawn().context("start the process of a cell")?;
@@ -51,7 +52,8 @@ impl Running {
         let stderr = thread::spawn(move || read_tail(stderr));
         let mut line = serde_json::to_vec(spec).context("the cell as JSON")?;
         line.push(b'\n');
-        // A child that has already ended gives its reason on standard error, which `next` returns.
+        // A child that has already ended cannot read its input. The error is ignored here, because
+        // the child gives its reason on standard error, which `next` returns.
         stdin.write_all(&line).or_else(|error| match error.kind() {
             std::io::ErrorKind::BrokenPipe => Ok(()),
             _ => Err(error),
@@ -64,7 +66,8 @@ impl Running {
         self.child.id()
     }
 
-    /// Waits for an event, at most for `timeout`. [`ChildMessage::End`] is the last message.
+    /// Waits for an event of the child, at most for `timeout`. The last message is
+    /// [`ChildMessage::End`].
     pub fn next(&mut self, timeout: Duration) -> Result<ChildMessage> {
         match self.events.recv_timeout(timeout) {
             Ok(event) => Ok(ChildMessage::Event(event?)),
@@ -80,14 +83,14 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both calls fail only if the child has ended.
+        // Both calls can fail only if the child has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Runs in the child process: reads the specification, calls `work` with it, and writes events to
-/// `out`. Ends the process if the parent ends.
+/// Runs in the child process. Reads the description of the cell, calls `work` with it, and writes
+/// events to `out`. If the parent ends, this process ends, too.
 pub fn serve(out: &mut dyn Write, work: impl FnOnce(&CellSpec, &mut dyn FnMut(Event)) -> Result<()>) -> Result<()> {
     let mut stdin = BufReader::new(std::io::stdin());
     let mut line = String::new();
@@ -132,7 +135,7 @@ fn read_tail(mut stderr: impl Read) -> String {
     String::from_utf8_lossy(&tail).trim().into()
 }
 
-/// Returns the reason of a failed process.
+/// Returns the reason why a process failed, or `None` if it succeeded.
 fn why(status: ExitStatus, stderr: &str) -> Option<String> {
     let how = match (status.success(), status.signal(), status.code()) {
         (true, ..) => return None,

@@ -1,18 +1,18 @@
-//! Processor time of other processes during a cell (one engine in one round). This is the time
-//! that neither this run uses nor the kernel on its behalf.
+//! Measures the processor time that other processes use during a cell (one engine in one round).
+//! Time that this run uses is excluded, and so is time that the kernel uses on behalf of this run.
 //!
-//! Kernel threads are not other processes, because they do writeback, journal commits and loop
-//! device I/O for the cell. Interrupts are excluded for the same reason. Time that a hypervisor
-//! takes away is included, because the run lacks it.
+//! Kernel threads do not count as other processes, because they perform writeback, journal commits
+//! and loop device I/O for the cell. Interrupts are excluded for the same reason. Time that a
+//! hypervisor takes away is included, because the run cannot use it.
 use std::{collections::BTreeMap, fs, process, time::Instant};
 
-/// Number of ticks per second in which Linux reports processor times to programs. It is the same
-/// on every architecture.
+/// Number of ticks per second. Linux reports processor times to programs in ticks, and this number
+/// is the same on every architecture.
 const TICKS: f64 = 100.0;
 /// The flag of a kernel thread in field 9 of /proc/PID/stat.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// Processor times at one moment, in ticks.
+/// Processor times of the machine and of this run at one moment, in ticks.
 #[derive(Clone, Debug)]
 pub struct ProcessorSample {
     at: Instant,
@@ -22,8 +22,9 @@ pub struct ProcessorSample {
 }
 
 impl ProcessorSample {
-    /// Takes a sample. Its part for this run includes this process and its descendants, such as the
-    /// server of a virtual SSD. Returns `None` if the kernel does not report the times.
+    /// Takes a sample of the processor times. The time of this run is that of this process and its
+    /// descendants, such as the server of a virtual SSD. Returns `None` if the kernel does not
+    /// report the times.
     pub fn take() -> Option<ProcessorSample> {
         let busy = busy(&fs::read_to_string("/proc/stat").ok()?)?;
         let names = fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -34,7 +35,7 @@ impl ProcessorSample {
     }
 
     /// Returns the mean number of processors that other processes used since `earlier`. A period
-    /// shorter than a second is treated as one second, because times are in ticks.
+    /// shorter than one second is treated as one second, because the times are in coarse ticks.
     pub fn others_since(&self, earlier: &ProcessorSample) -> f64 {
         let kernel: u64 =
             self.kernel.iter().map(|(pid, ticks)| ticks.saturating_sub(*earlier.kernel.get(pid).unwrap_or(&0))).sum();
@@ -44,10 +45,10 @@ impl ProcessorSample {
     }
 }
 
-/// Returns whether `pid` is `ancestor` or a descendant of it.
+/// Returns whether the process `pid` is `ancestor` or a descendant of it.
 fn descends(tasks: &BTreeMap<u32, Task>, mut pid: u32, ancestor: u32) -> bool {
-    // Processes start and end while the list is read, so the parents could form a cycle. The loop
-    // is therefore bounded.
+    // Processes start and end while the list of processes is read, so the parents in the list could
+    // form a cycle. The number of steps is therefore bounded.
     for _ in 0..tasks.len() {
         match tasks.get(&pid) {
             _ if pid == ancestor => return true,
@@ -58,14 +59,15 @@ fn descends(tasks: &BTreeMap<u32, Task>, mut pid: u32, ancestor: u32) -> bool {
     false
 }
 
-/// Returns ticks of user, nice, system and stolen time from the first line of /proc/stat, proc(5).
+/// Returns the sum of user, nice, system and stolen time in ticks, from the first line of
+/// /proc/stat (proc(5)).
 fn busy(stat: &str) -> Option<u64> {
     let ticks: Vec<u64> =
         stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().map_while(|field| field.parse().ok()).collect();
     [0, 1, 2, 7].iter().map(|&field| ticks.get(field)).sum()
 }
 
-/// The fields of /proc/PID/stat that are used.
+/// The fields of /proc/PID/stat that this module uses.
 struct Task {
     parent: u32,
     kernel: bool,
@@ -78,8 +80,8 @@ impl Task {
         Task::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Parses the fields of the file. The name in parentheses may contain any text, so the fields
-    /// are counted from the last parenthesis; the next field is number 3.
+    /// Parses the text of /proc/PID/stat. The process name in parentheses may contain any text. The
+    /// fields are therefore counted from the last parenthesis, after which field number 3 follows.
     fn parse(stat: &str) -> Option<Task> {
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
@@ -91,7 +93,7 @@ impl Task {
         })
     }
 
-    /// Returns the ticks of the process and of the children that it has waited for.
+    /// Returns the ticks of the process, including those of ended children for which it has waited.
     fn whole(&self) -> u64 {
         self.ticks + self.ticks_of_waited
     }
@@ -119,8 +121,8 @@ mod tests {
             BTreeMap::from([(1, task(0)), (5, task(1)), (9, task(5)), (7, task(9)), (3, task(4)), (4, task(3))]);
         let own = |ancestor| tasks.keys().copied().filter(|pid| descends(&tasks, *pid, ancestor)).collect::<Vec<_>>();
         assert_eq!((own(5), own(3), own(8)), (vec![5, 7, 9], vec![3, 4], vec![]));
-        // A child that works is not another process, neither before nor after this process waits
-        // for it.
+        // A child process that works is never counted as another process, neither before nor after
+        // this process has waited for it.
         let before = ProcessorSample::take().unwrap();
         let mut child = process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(300));
@@ -138,7 +140,8 @@ mod tests {
         let after =
             |seconds, busy, own, kernel| ProcessorSample { at: at + Duration::from_secs(seconds), busy, own, kernel };
         let kernel = BTreeMap::from([(2, 70), (9, 30)]); // 20 more, 30 new, one ended
-        // 400 ticks are busy in 4 s: 150 of this run, 50 of the kernel, 200 of other processes.
+        // In 4 s, 400 ticks are busy: 150 of this run, 50 of kernel threads, and 200 of other
+        // processes.
         assert_eq!(after(4, 1400, 250, kernel.clone()).others_since(&before), 0.5);
         assert_eq!(after(0, 1100, 150, kernel).others_since(&before), 0.0);
     }

@@ -1,5 +1,5 @@
-//! Results on disk, one JSON object per line. Each is written as soon as a workload ends, so that
-//! a stopped run can resume.
+//! The results of a run on disk, one JSON object per line. A result is written as soon as its
+//! workload ends, so that a stopped run can resume.
 use super::{Cell, Plan};
 use crate::cell::Row;
 use anyhow::{Context, Result, ensure};
@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A row and its position in the plan.
+/// A row (the result of one engine in one workload and round), and its position in the plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// The [identifier](Plan::id) of the plan.
@@ -26,7 +26,8 @@ pub struct Record {
     pub row: Row,
 }
 
-/// The records of one plan, and the file to which records are appended, if there is one.
+/// The records of one plan in memory, and the file to which new records are appended, if there is
+/// one.
 #[derive(Debug, Default)]
 pub struct Results {
     file: Option<(File, PathBuf)>,
@@ -34,9 +35,9 @@ pub struct Results {
 }
 
 impl Results {
-    /// Reads the records of `plan` from the file at `path`, which may not exist yet, and opens the
-    /// file for appending. Lines of other plans are preserved. An incomplete last line is removed.
-    /// Any other invalid line is an error, because the file may not be a file of results.
+    /// Reads the records of `plan` from the file at `path`, and opens the file for appending. The
+    /// file may not exist yet. Lines of other plans remain in the file. An incomplete last line is
+    /// removed. Any other invalid line is an error, because the file may not be a file of results.
     pub fn open(path: Option<&Path>, plan: &Plan) -> Result<Results> {
         let Some(path) = path else { return Ok(Results::default()) };
         let read = || -> Result<Results> {
@@ -52,7 +53,8 @@ impl Results {
         read().with_context(|| path.display().to_string())
     }
 
-    /// Reads the records without changing the file, to which another process may be appending.
+    /// Reads the records of `plan` from the file at `path`. The file is not changed, because
+    /// another process may be appending to it.
     pub fn read(path: &Path, plan: &Plan) -> Result<Results> {
         let read = || -> Result<Results> {
             let text = read_if_exists(path)?;
@@ -61,8 +63,8 @@ impl Results {
         read().with_context(|| path.display().to_string())
     }
 
-    /// Removes the records of `plan`'s engines from the file at `path`, if the file exists, so that
-    /// new measurements are not mixed with old ones.
+    /// Removes the records of `plan` from the file at `path`, for the engines of `plan` only. The
+    /// removal prevents that old results are mixed with new ones. The file may be missing.
     pub fn forget(path: &Path, plan: &Plan) -> Result<()> {
         let forget = || -> Result<()> {
             let text = read_if_exists(path)?;
@@ -83,7 +85,7 @@ impl Results {
         forget().with_context(|| path.display().to_string())
     }
 
-    /// Appends a record to the file, then adds it in memory.
+    /// Appends a record to the file, then adds it to the records in memory.
     pub fn add(&mut self, record: Record) -> Result<()> {
         if let Some((file, path)) = &mut self.file {
             let mut line = serde_json::to_vec(&record).context("a record as JSON")?;
@@ -94,7 +96,7 @@ impl Results {
         Ok(())
     }
 
-    /// Returns whether every row of `cell` is present and without an error.
+    /// Returns whether the records contain every row of `cell`, each without an error.
     pub fn has(&self, plan: &Plan, cell: Cell<'_>) -> bool {
         let rows: Vec<_> = self.of(cell).collect();
         (0..plan.steps().len()).all(|step| {
@@ -102,16 +104,16 @@ impl Results {
         })
     }
 
-    /// Returns whether other processes disturbed a row of the round's first attempt.
+    /// Returns whether other processes disturbed a row in the first attempt at the round.
     pub fn disturbed(&self, round: u32) -> bool {
         let first = self.records.iter().filter(|record| record.row.round == round && record.attempt == 1);
         first.into_iter().any(|record| record.row.disturbed == Some(true))
     }
 
-    /// Returns the valid record for every engine, row and round of `plan`. If all engines have
-    /// finished the second attempt at a round, the valid record is the one of the second attempt;
-    /// otherwise it is the one of the first. A round is therefore always complete, and engines are
-    /// compared within one attempt.
+    /// Returns the valid record for every engine, row and round of `plan`. A disturbed round has a
+    /// second attempt. Its records become valid when all engines have finished it; until then the
+    /// records of the first attempt are valid. All records of a round are therefore from the same
+    /// attempt, and engines are compared within one attempt.
     pub fn last(&self, plan: &Plan) -> Vec<&Record> {
         let attempt = |round| if self.is_repeated(plan, round) { 2 } else { 1 };
         let key = |record: &Record| (record.row.name.clone(), record.step, record.row.round);
@@ -125,9 +127,10 @@ impl Results {
         last
     }
 
-    /// Returns whether the second attempt at a round is finished. An engine that failed in this
-    /// attempt has finished it. The attempt does not need an engine that is not tried again and has
-    /// no result in the first attempt.
+    /// Returns whether all engines have finished the second attempt at a round. An engine that
+    /// failed in the second attempt has finished it. An engine that failed in its first workload
+    /// does not run again. If such an engine has no complete result in the first attempt, it is not
+    /// needed in the second.
     fn is_repeated(&self, plan: &Plan, round: u32) -> bool {
         let is_over = |engine: &String| {
             let cell = Cell { engine, round, attempt: 2 };
@@ -149,7 +152,7 @@ impl Results {
     }
 }
 
-/// Returns `text` without an incomplete last line.
+/// Returns `text` without its last line if that line is incomplete.
 fn whole_lines(text: &str) -> Result<&str> {
     let whole = text.rfind('\n').map_or(0, |at| at + 1);
     let cut = &text[whole..];
@@ -157,7 +160,7 @@ fn whole_lines(text: &str) -> Result<&str> {
     Ok(&text[..whole])
 }
 
-/// Returns the contents of the file at `path`; empty if it does not exist.
+/// Returns the contents of the file at `path`. Returns an empty text if the file does not exist.
 fn read_if_exists(path: &Path) -> io::Result<String> {
     match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
@@ -180,8 +183,8 @@ fn records(text: &str, plan: &Plan) -> Result<Vec<Record>> {
     Ok(records)
 }
 
-/// Adds a record in memory. The first row of a cell discards earlier rows of this cell, because
-/// all rows of a cell must come from one store.
+/// Adds a record to `records`. The first row of a cell removes earlier rows of the same cell,
+/// because all rows of a cell must come from one store.
 fn put(records: &mut Vec<Record>, record: Record) {
     let cell = |record: &Record| (record.row.name.clone(), record.row.round, record.attempt);
     if record.step == 0 {
@@ -303,7 +306,7 @@ mod tests {
         results.add(of("b", 1, 2, Some("too long"))).unwrap();
         assert_eq!(attempts(&results), [2], "a failure ends it");
 
-        // An engine that failed in the first step of another round is not tried again.
+        // An engine that failed in the first workload of another round does not run again.
         results.add(of("b", 0, 2, None)).unwrap();
         assert_eq!(attempts(&results), [1]);
         let mut abandoned = of("b", 0, 1, Some("no such library"));

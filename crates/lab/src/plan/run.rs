@@ -1,5 +1,5 @@
-//! Runs a plan, each cell (one engine in one round) in its own process. Every row is written to
-//! disk as soon as it is complete.
+//! Runs a plan. Each cell (one engine in one round) runs in its own process. Every row (result of
+//! a workload) is written to disk as soon as it is complete.
 use super::{
     Cell, Plan,
     child::{ChildMessage, Running},
@@ -19,46 +19,48 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Interval between checks of the stop flag and the time limit.
+/// Interval between two checks of the stop flag and of the time limit.
 const TICK: Duration = Duration::from_millis(100);
 
 /// The directory and device of one cell.
 pub struct CellPlace {
-    /// An empty directory.
+    /// An empty directory for the store.
     pub dir: PathBuf,
-    /// The block device below it, if known.
+    /// The block device that contains the directory, if known.
     pub device: Option<PathBuf>,
-    /// Dropped after the cell; its drop removes the directory and the device.
+    /// Removes the directory and the device when it is dropped, after the cell has ended.
     pub guard: Box<dyn Any>,
 }
 
 /// Receives the progress of a run.
 pub trait Watch {
-    /// Called when `cell` starts. `share` is the finished part of all cells.
+    /// Called when `cell` starts. `share` is the share of the run that is finished, from 0 to 1.
     fn begin(&mut self, cell: Cell<'_>, share: f64);
-    /// Called while `cell` runs. `share` is the finished part of the whole run.
+    /// Called while `cell` runs. `share` is the share of the run that is finished, from 0 to 1.
     fn progress(&mut self, cell: Cell<'_>, progress: &Progress, share: f64);
-    /// Called when a row is complete.
+    /// Called when a row (the result of a workload) is complete.
     fn row(&mut self, row: &Row);
 }
 
-/// What a run needs in addition to its plan.
+/// The parameters of a run in addition to its plan.
 pub struct RunContext<'a> {
-    /// Creates the command that starts the process of a cell.
+    /// A function that creates the command for the process of a cell.
     pub command: &'a dyn Fn() -> Command,
-    /// Creates a fresh directory and device for a cell, on the medium that its engine needs.
+    /// A function that creates a fresh directory and device for a cell, on the medium that the
+    /// cell's engine needs.
     pub ground: &'a mut dyn FnMut(StoreMedium) -> Result<CellPlace>,
     /// Maximum duration of a cell.
     pub timeout: Duration,
-    /// Number of processors used by other processes above which a row is disturbed.
+    /// If other processes use more than this number of processors while a cell runs, its row is
+    /// marked as disturbed.
     pub others_max: f64,
-    /// The flag that is set when the user asks the run to stop.
+    /// The flag that is set when the user stops the run.
     pub stop: &'a AtomicBool,
-    /// Receives progress.
+    /// Receives the progress of the run.
     pub watch: &'a mut dyn Watch,
 }
 
-/// Result of a run.
+/// Result of running a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// All cells were run.
@@ -70,7 +72,7 @@ pub enum Ended {
     Stopped,
 }
 
-/// Result of a cell.
+/// Result of running a cell.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CellEnd {
     Done,
@@ -78,13 +80,14 @@ enum CellEnd {
     Stopped,
 }
 
-/// Runs the cells of `plan` that `results` lack. Then each disturbed round is repeated once with
-/// all of its engines, so that results remain comparable within a round. A failed cell leaves an
-/// error row, and the run continues. An engine that fails at its first workload is not tried
-/// again.
+/// Runs the cells of `plan` that have no valid result in `results`. Then repeats each disturbed
+/// round once with all of its engines, so that results remain comparable within a round. If a cell
+/// fails, an error row is added to the results, and the run continues. An engine that fails at its
+/// first workload does not run again.
 ///
 /// # Errors
-/// The run itself fails: there is no device for a store, no process, or no space for results.
+/// The run itself fails: a device for a store or a process cannot be created, or a result cannot
+/// be written.
 pub fn run(plan: &Plan, results: &mut Results, context: &mut RunContext<'_>) -> Result<Ended> {
     let mut waiting: Vec<Cell<'_>> = (1..=plan.rounds()).flat_map(|round| plan.round(round, 1)).collect();
     let mut abandoned: Vec<&str> = Vec::new();
@@ -116,7 +119,8 @@ pub fn run(plan: &Plan, results: &mut Results, context: &mut RunContext<'_>) -> 
     Ok(Ended::Complete { failed })
 }
 
-/// Returns the medium of an engine's stores. For an unknown engine the result does not matter.
+/// Returns the medium that an engine's stores need. If the engine is unknown, the result does not
+/// matter, because the cell fails.
 fn below(engine: &str) -> StoreMedium {
     crate::engines::engine(engine).map_or(StoreMedium::FileSystem, |engine| engine.below())
 }
@@ -136,10 +140,10 @@ fn run_cell(
     let spec = plan.spec(cell, ground.dir.clone(), ground.device.clone());
     let running = Running::start((context.command)(), &spec)?;
     let mut step = 0;
-    // The process has ended when `follow` returns, so its directory can be removed after that.
+    // When `follow` returns, the process has ended, so the directory of the store can be removed.
     let end = follow(running, plan, cell, context, share, &mut |row, others| {
-        // A store that cannot be closed reports an error row after the last row, and invalidates
-        // the last row.
+        // If a store cannot be closed, the process reports an error row after the last row. This
+        // row replaces the last row, because the result of the last workload is then invalid.
         let at = step.min(plan.steps().len() - 1);
         let record = Record { plan: plan.id().into(), step: at, attempt: cell.attempt, others, row };
         step += usize::from(record.row.error.is_none());
@@ -152,7 +156,8 @@ fn run_cell(
         Followed::Stopped => return Ok(CellEnd::Stopped),
         Followed::Broken(why) => why,
     };
-    // A process that fails after its last row, while it closes the store, invalidates the last row.
+    // The process may fail after its last row, while it closes the store. The error row then
+    // replaces the last row, which is invalid.
     let step = step.min(plan.steps().len() - 1);
     let row = error_row(&spec, &plan.steps()[step], error);
     let record = Record { plan: plan.id().into(), step, attempt: cell.attempt, others: None, row };
@@ -164,14 +169,15 @@ fn run_cell(
 /// How the process of a cell ended.
 enum Followed {
     Done,
-    /// The process reported a failure in a row.
+    /// The process reported its failure in a row.
     Failed,
     Stopped,
-    /// The process failed without a report.
+    /// The process failed without reporting it in a row.
     Broken(String),
 }
 
-/// Receives the events of a cell's process until the process ends or must be stopped.
+/// Receives the events of a cell's process until the process has ended, must be stopped, or takes
+/// too long.
 fn follow(
     mut running: Running,
     plan: &Plan,
@@ -217,7 +223,7 @@ fn follow(
     }
 }
 
-/// Returns the error row of a workload whose process could not report it.
+/// Returns an error row for a workload whose process could not report the error itself.
 fn error_row(spec: &CellSpec, workload: &str, error: String) -> Row {
     Row { workload: workload.into(), error: Some(error), ..Row::blank(spec) }
 }
@@ -226,8 +232,8 @@ fn error_row(spec: &CellSpec, workload: &str, error: String) -> Row {
 mod tests {
     use super::*;
 
-    /// Shell script of a child process. It reports one row for each of the two workloads, or it
-    /// fails in the way that the engine's name says.
+    /// Shell script of a child process in these tests. It reports one row for each of the two
+    /// workloads, or it fails in the way that the engine's name says.
     const CHILD: &str = r#"
         read spec; engine=${spec#*\"engine\":\"}; engine=${engine%%\"*}; round=${spec#*\"round\":}; round=${round%%,*}
         case $engine in hang) exec sleep 100;; crash) kill -9 $$;; esac
@@ -302,8 +308,8 @@ mod tests {
         let plan = plan(&["crash", "half", "hang", "late", "well"], 2);
         let mut results = Results::open(None, &plan).unwrap();
         let (ended, log) = run_fake(&plan, &mut results, f64::INFINITY, false);
-        // `crash` and `hang` fail at their first workload and are not tried again. The others fail
-        // in both rounds.
+        // The engines `crash` and `hang` fail at their first workload, so they do not run again.
+        // The other engines fail in both rounds.
         let failed = ["crash", "half", "hang", "late", "half", "late"].map(String::from).to_vec();
         assert_eq!(ended, Ended::Complete { failed });
         assert_eq!(log.len(), 2 * 5 - 2);

@@ -1,5 +1,5 @@
-//! Ctrl-C stops a run and lets it remove its temporary files: the signal sets a flag, which the
-//! run polls.
+//! Stops a run when the user presses Ctrl-C. The signal sets a flag that the run checks, so that
+//! the run can remove its temporary files.
 use anyhow::{Context, Result};
 use nix::sys::signal::{SigSet, Signal};
 use std::{
@@ -10,18 +10,20 @@ use std::{
 
 /// The flag that the first signal sets.
 static STOP: AtomicBool = AtomicBool::new(false);
-/// Exit status after the second signal, which shells use for a process ended by Ctrl-C.
+/// Exit status of the process after the second signal. Shells use it for a process that Ctrl-C
+/// ended.
 const INTERRUPTED: i32 = 130;
-/// A second signal within this time is a duplicate, because timeout(1) sends each signal twice.
+/// A second signal within this time is a duplicate of the first, because timeout(1) sends each
+/// signal twice.
 const DUPLICATE_SIGNAL: Duration = Duration::from_secs(1);
 
 fn signals() -> SigSet {
     SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])
 }
 
-/// Installs the signal handler. A termination signal then sets the flag, and a second one ends the
-/// process immediately. Call this before other threads start, because they must not receive the
-/// signal.
+/// Starts the thread that handles termination signals. The first signal sets the flag, and a
+/// second one ends the process immediately. The caller must call this before it starts other
+/// threads, because those threads must not receive the signals.
 pub fn on_signal() -> Result<&'static AtomicBool> {
     signals().thread_block().context("block signals")?;
     thread::spawn(|| {
@@ -36,7 +38,8 @@ pub fn on_signal() -> Result<&'static AtomicBool> {
     Ok(&STOP)
 }
 
-/// Restores the default signal handling in a child of a process that called [`on_signal`].
+/// Restores the default handling of signals. It must be called in a child of a process that called
+/// [`on_signal`].
 pub fn restore() -> Result<()> {
     signals().thread_unblock().context("unblock signals")
 }

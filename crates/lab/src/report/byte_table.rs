@@ -1,4 +1,4 @@
-//! The table of bytes by layer and cause, for a whole comparison.
+//! The table of written bytes by layer and cause, for all workloads and engines of a comparison.
 use super::{bytes::table, summary::Report};
 
 /// Returns the table: a header, and one line per workload and engine.

@@ -1,6 +1,6 @@
-//! Written bytes by layer (user, engine, process, device, flash) and, for the device, by cause
-//! (kind of file). Each figure is the median over the rounds. In each round, the bytes of all
-//! causes add up to the device's bytes.
+//! Written bytes by layer (user, engine, process, device, flash). The device's bytes are also
+//! divided by cause (kind of file). Each figure is the median over the rounds. In each single
+//! round, the bytes of all causes add up to the device's bytes.
 pub use super::byte_table::of_report;
 
 use super::{figures::figure, stats::median};
@@ -9,14 +9,14 @@ use crate::{
     ledger::CAUSES,
 };
 
-/// The columns for the layers. The columns for the causes follow them.
+/// Names of the columns for the layers. The columns for the causes follow them.
 const LAYERS: [&str; 6] = ["user", "engine", "process", "never written", "device", "flash"];
 
-/// Median bytes of one engine in one workload, in the order of the columns. A column is `None` if
-/// a round lacks the figure.
+/// Written bytes of one engine in one workload, in the order of the columns. Each figure is a
+/// median over the rounds. A column is `None` if a round lacks the figure.
 pub type ByteLine = [Option<f64>; LAYERS.len() + CAUSES.len()];
 
-/// Returns the medians of the rows of several rounds.
+/// Returns the median bytes of several rounds. `rows` has one row (result) per round.
 pub fn line(rows: &[&Row]) -> ByteLine {
     std::array::from_fn(|column| {
         median(&mut rows.iter().map(|row| value(&row.bytes, column)).collect::<Option<Vec<_>>>()?)
@@ -39,13 +39,14 @@ fn value(bytes: &Bytes, column: usize) -> Option<f64> {
     sum.map(|sum| sum as f64)
 }
 
-/// Returns the names of the columns.
+/// Returns the names of the columns of the table.
 pub fn names() -> impl Iterator<Item = &'static str> {
     LAYERS.into_iter().chain(CAUSES)
 }
 
-/// Returns a table in MiB: a header, and lines that begin with two names. Lines without writes and
-/// columns without data are omitted. The table is empty if nothing was written.
+/// Returns a table of bytes in MiB. It has a header and lines, and each line begins with two
+/// names. Lines without writes and columns without data are omitted. The table is empty if nothing
+/// was written.
 pub fn table(lines: impl Iterator<Item = ([String; 2], ByteLine)>) -> Vec<Vec<String>> {
     let wrote = |(_, line): &([String; 2], ByteLine)| line[0].is_some_and(|user| user > 0.0);
     let lines: Vec<_> = lines.filter(wrote).collect();

@@ -1,5 +1,6 @@
-//! CSV output for plots and further statistics. One file has a line for each record: one round of
-//! one engine and workload. The other has a line for each span (period of time) of each record.
+//! CSV output for plots and further statistics. One file has a line for each record, which is the
+//! result of one engine in one workload and round. The other file has a line for each span (period
+//! of time) of each record.
 use crate::{
     cell::{Latency, LatencyOverTime, OverTime, Row},
     ledger::CAUSES,
@@ -10,7 +11,8 @@ use std::collections::BTreeSet;
 /// A function that returns a field of a record as text; empty if the figure is unknown.
 type Value = fn(&Record) -> String;
 
-/// The names and functions of the columns before the columns `device_CAUSE_bytes`.
+/// The columns before the columns `device_CAUSE_bytes`: their names, and the functions that return
+/// their fields.
 const BEFORE_CAUSES: &[(&str, Value)] = &[
     ("engine", |Record { row, .. }| row.name.clone()),
     ("version", |Record { row, .. }| row.version.clone()),
@@ -35,7 +37,8 @@ const BEFORE_CAUSES: &[(&str, Value)] = &[
     ("device_bytes", |Record { row, .. }| optional(row.bytes.device)),
 ];
 
-/// The names and functions of the columns after the columns `device_CAUSE_bytes`.
+/// The columns after the columns `device_CAUSE_bytes`: their names, and the functions that return
+/// their fields.
 const AFTER_CAUSES: &[(&str, Value)] = &[
     ("never_written_bytes", |Record { row, .. }| optional(row.bytes.never_written)),
     ("nand_bytes", |Record { row, .. }| optional(row.bytes.nand)),
@@ -63,7 +66,7 @@ const AFTER_CAUSES: &[(&str, Value)] = &[
 /// The name of a latency figure, and the function that returns this figure.
 type Time = (&'static str, fn(&Latency) -> f64);
 
-/// The latency figures of each kind of operation, in µs. Their columns are called `KIND_NAME_us`.
+/// The latency figures of each kind of operation, in µs. The name of a column is `KIND_NAME_us`.
 const TIMES: [Time; 5] = [
     ("p50", |times| times.p50),
     ("p99", |times| times.p99),
@@ -100,16 +103,16 @@ pub fn render_swept(records: &[RecordAtPoint<'_>]) -> String {
     text
 }
 
-/// A record of an experiment, after the axes and labels of the point at which it was measured.
+/// The axes and labels of a point of an experiment, and a record that was measured at this point.
 type RecordAtPoint<'a> = (&'a [(String, String)], &'a Record);
 
 /// Returns the names of the columns for the labels: `at_AXIS` for each axis. All records have the
-/// same axes.
+/// same axes, so the first record determines them.
 fn axes(records: &[RecordAtPoint<'_>]) -> impl Iterator<Item = String> {
     records.first().map_or(&[][..], |(at, _)| at).iter().map(|(axis, _)| format!("at_{axis}"))
 }
 
-/// Returns the course of each record over time as CSV, with one line per span (period of time).
+/// Returns the figures over time of each record as CSV, with one line per span (period of time).
 /// Each line begins with the labels of the record's point, as in [`render_swept`]. Records without
 /// figures over time are omitted.
 pub fn render_over_time(records: &[RecordAtPoint<'_>]) -> String {
@@ -145,8 +148,8 @@ fn optional(figure: Option<impl ToString>) -> String {
     figure.map_or_else(String::new, |figure| figure.to_string())
 }
 
-/// Returns the number of device bytes with the given cause. If the row has bytes by cause but not
-/// this cause, the number is 0. If it has no bytes by cause, the text is empty.
+/// Returns the number of device bytes with the given cause as text. If the row has bytes by cause
+/// but not this cause, the number is 0. If the row has no bytes by cause, the text is empty.
 fn caused(row: &Row, cause: &str) -> String {
     let causes = row.bytes.device_by_cause.as_ref();
     optional(causes.map(|causes| causes.get(cause).copied().unwrap_or_default()))

@@ -1,7 +1,8 @@
-//! Figures as text.
+//! Formats figures as text.
 use super::stats::Estimate;
 
-/// Formats a figure with three digits and without an exponent. A missing figure is `-`.
+/// Formats a figure with three significant digits and without an exponent. A missing figure is
+/// `-`.
 pub(crate) fn figure(value: Option<f64>) -> String {
     let Some(value) = value.filter(|value| value.is_finite()) else { return "-".into() };
     let whole_digits = if value.abs() < 1.0 { 0 } else { value.abs().log10() as usize + 1 };
@@ -15,7 +16,7 @@ pub(crate) fn figure(value: Option<f64>) -> String {
     }
 }
 
-/// Formats an estimate with its interval: `12.3 [11.8–13.1]`.
+/// Formats a median with its interval, such as `12.3 [11.8–13.1]`.
 pub(crate) fn estimate(estimate: Option<Estimate>) -> String {
     let Some(estimate) = estimate else { return "-".into() };
     let middle = figure(Some(estimate.median));
@@ -30,7 +31,7 @@ pub(super) fn count(value: Option<f64>) -> String {
     value.map_or_else(|| "-".into(), |value| format!("{value:.0}"))
 }
 
-/// Formats bytes in MiB.
+/// Formats a number of bytes in MiB.
 pub(super) fn mebibytes(bytes: Option<f64>) -> String {
     figure(bytes.map(|bytes| bytes / f64::from(1 << 20)))
 }

@@ -1,49 +1,50 @@
-//! Figures of one engine in one workload.
+//! The figures of one engine in one workload, over all rounds.
 use super::{
     bytes,
     stats::{Estimate, median},
 };
 use crate::cell::Row;
 
-/// The figures of one engine in one workload. They are medians over the rounds; `None` if no round
-/// has the figure.
+/// The figures of one engine in one workload. Each figure is a median over the rounds, or `None`
+/// if no round has it.
 #[derive(Clone, Debug, Default)]
 pub struct Line {
     /// Name of the engine, in the form of `--engine`.
     pub engine: String,
-    /// Error of a round that has no figures.
+    /// Error of a round that failed and therefore has no figures.
     pub error: Option<String>,
-    /// µs per operation in one thread.
+    /// Time of an operation in one thread, in µs.
     pub micros: Option<Estimate>,
-    /// µs per operation in one thread, including the time until background work has finished.
+    /// Time of an operation in one thread, in µs. It includes the operation's share of the time
+    /// until background work has finished.
     pub micros_settled: Option<Estimate>,
-    /// `micros` / `micros` of the base (the engine that all others are compared with) in the same
-    /// round; `None` for the base itself.
+    /// `micros` divided by `micros` of the base in the same round. The base is the engine that all
+    /// others are compared with. `None` for the base itself.
     pub ratio: Option<Estimate>,
-    /// `micros_settled` / `micros_settled` of the base in the same round; `None` for the base
-    /// itself.
+    /// `micros_settled` divided by `micros_settled` of the base engine in the same round. `None`
+    /// for the base itself.
     pub ratio_settled: Option<Estimate>,
-    /// Bytes on the device / user bytes.
+    /// Write amplification WA1: bytes written to the device / bytes written by the user.
     pub wa1: Option<f64>,
-    /// Bytes programmed into flash / bytes on the device, on a virtual drive.
+    /// Write amplification WA2: bytes programmed into flash / bytes written to the device.
     pub wa2: Option<f64>,
-    /// Bytes read / bytes returned to the user.
+    /// Read amplification: bytes read from the device / bytes returned to the user.
     pub ra: Option<f64>,
-    /// Bytes that the store occupies / bytes of its live keys and values.
+    /// Space amplification: bytes that the store occupies / bytes of its live keys and values.
     pub sa: Option<f64>,
     /// Number of syncs of all kinds.
     pub syncs: Option<f64>,
-    /// 99th percentile of the most frequent kind of operation, in µs.
+    /// 99th percentile of the latency, in µs, for the most frequent kind of operation.
     pub p99: Option<f64>,
-    /// 99.9th percentile of the same kind of operation, in µs.
+    /// 99.9th percentile of the latency, in µs, for the same kind of operation.
     pub p999: Option<f64>,
     /// Peak resident memory in bytes, including mapped files.
     pub rss_bytes: Option<f64>,
     /// Peak anonymous memory in bytes.
     pub anon_bytes: Option<f64>,
-    /// Processor seconds until background work has finished.
+    /// Processor time in seconds until background work has finished.
     pub cpu_seconds: Option<f64>,
-    /// Bytes by layer and cause.
+    /// Written bytes by layer and cause.
     pub bytes: bytes::ByteLine,
 }
 
@@ -81,14 +82,15 @@ fn micros(row: &Row) -> Option<f64> {
     row.micros_per_op
 }
 
-/// Returns the µs per operation in one thread, including the operation's share of the time until
-/// background work has finished.
+/// Returns the time of an operation in one thread, in µs. The result includes the operation's
+/// share of the time until background work has finished.
 pub(crate) fn micros_settled(row: &Row) -> Option<f64> {
     let seconds = row.seconds.filter(|&seconds| seconds > 0.0)?;
     Some(row.micros_per_op? * (seconds + row.settle_seconds?) / seconds)
 }
 
-/// Returns the ratios of `figure` in `rows` to `figure` in `base`, for the rounds that both have.
+/// Returns the ratios of `figure` in `rows` to `figure` in `base`. There is one ratio for each
+/// round in which both engines have the figure.
 fn paired(rows: &[&Row], base: &[&Row], figure: fn(&Row) -> Option<f64>) -> Vec<f64> {
     let partner = |row: &Row| base.iter().find(|other| other.round == row.round && other.error.is_none());
     rows.iter().filter_map(|row| Some(figure(row)? / figure(partner(row)?)?)).collect()

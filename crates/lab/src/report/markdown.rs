@@ -1,4 +1,5 @@
-//! Formats a report as Markdown: as a separate text, or as the part of a page between two markers.
+//! Formats a report as Markdown. The result is a separate text, or the part of a page between two
+//! markers.
 use super::{
     bytes,
     figures::{count, estimate, figure, mebibytes},
@@ -12,7 +13,7 @@ pub const BEGIN: &str = "<!-- bench:begin -->";
 /// End of the part of a page that [`splice`] replaces.
 pub const END: &str = "<!-- bench:end -->";
 
-/// Returns the whole report. `command` is the command that produced it.
+/// Returns the whole report as Markdown. `command` is the command that produced the report.
 pub fn render(report: &Report, command: &str) -> String {
     let ratio = format!("× {}", report.base);
     let settled = format!("settled {ratio}");
@@ -43,7 +44,8 @@ pub fn render(report: &Report, command: &str) -> String {
     text
 }
 
-/// Returns `page` with `text` between the two markers. Each marker must occur exactly once.
+/// Returns `page` with `text` in place of the part between the two markers. Each marker must occur
+/// exactly once.
 pub fn splice(page: &str, text: &str) -> Result<String> {
     for mark in [BEGIN, END] {
         ensure!(page.matches(mark).count() == 1, "the page must contain the line {mark} exactly once");
@@ -81,17 +83,19 @@ fn cells(workload: &str, line: &Line, wa2: bool) -> Vec<String> {
     cells
 }
 
-/// Returns a row of a table.
+/// Returns a row of a Markdown table.
 pub(crate) fn row(cells: &[String]) -> String {
     format!("| {} |\n", cells.iter().map(|cell| plain(cell)).collect::<Vec<_>>().join(" | "))
 }
 
-/// Returns the line under a header. Names are left-aligned, figures right-aligned.
+/// Returns the line under the header of a Markdown table. It aligns names to the left and figures
+/// to the right.
 pub(crate) fn rule(columns: usize) -> String {
     format!("|---|---|{}\n", "---:|".repeat(columns - 2))
 }
 
-/// Escapes the characters that are special in Markdown. Error messages may contain any text.
+/// Escapes the characters of `text` that are special in Markdown. Error messages may contain any
+/// text.
 pub(crate) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,9 +1,10 @@
-//! Summary of all rounds: medians, intervals and ratios for every workload and engine.
+//! The report of a comparison: medians, intervals and ratios over all rounds, for every workload
+//! and engine.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `stats` | medians of rounds, and their intervals |
-//! | `summary` `line` | the figures of all workloads, of one engine in one workload |
+//! | `summary` `line` | the figures of all workloads, and of one engine in one workload |
 //! | `bytes` `byte_table` | bytes by layer and cause |
 //! | `terms` | settings, builds, machine |
 //! | `figures` | figures as text |
@@ -34,9 +35,9 @@ mod tests {
     };
 
     /// Returns a plan and its records: two engines, `rounds` rounds, and the workloads
-    /// `fillseq,readseq,readseq`. In each round engine `b` takes twice as long as engine `a`, and
-    /// the times of different rounds differ by a larger factor. After its operations, `b` needs
-    /// the same time again until its background work has ended; `a` needs no time for this.
+    /// `fillseq,readseq,readseq`. In each round, engine `b` takes twice as long as engine `a`. The
+    /// times of different rounds differ by a larger factor. After its operations, `b` needs the
+    /// same time again until its background work has ended, while `a` needs no such time.
     pub(super) fn sample(rounds: u32) -> (Plan, Vec<Record>) {
         let workloads = ["fillseq", "readseq", "readseq"].map(String::from).to_vec();
         let engines = vec!["a".into(), "b:fast".into()];

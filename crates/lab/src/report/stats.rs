@@ -1,28 +1,29 @@
-//! Medians over rounds, and their confidence intervals.
+//! Medians over the rounds of a comparison, and their confidence intervals.
 use crate::workload::rng::Rng;
 
-/// Number of rounds below which a comparison is only indicative.
+/// Minimum number of rounds for a claim. With fewer rounds, a comparison is only indicative.
 pub const ROUNDS_OF_A_CLAIM: usize = 9;
 /// Number of bootstrap samples per interval.
 const RESAMPLES: usize = 10_000;
-/// Seed of the bootstrap. It is constant, so that the same rounds give the same interval.
+/// Seed of the bootstrap's random numbers. It is constant, so that the same rounds give the same
+/// interval.
 const SEED: u64 = 301;
 
-/// A median with its 95 % interval, which is computed by the bootstrap method.
+/// A median with its 95 % confidence interval, which is computed by the bootstrap method.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// The median.
     pub median: f64,
-    /// The range that contains 95 % of the medians of resampled rounds; `None` for a single round,
-    /// which has no spread.
+    /// The range that contains 95 % of the medians of resampled rounds. `None` if there is only one
+    /// round.
     pub interval: Option<(f64, f64)>,
     /// Number of rounds.
     pub rounds: usize,
 }
 
 impl Estimate {
-    /// Computes the estimate from the values of all rounds; `None` without values. Values that are
-    /// not finite are omitted.
+    /// Computes the median and the interval from the values of all rounds. Values that are not
+    /// finite are omitted. Returns `None` if no value remains.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Estimate> {
         let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         let rounds = values.len();
@@ -40,8 +41,8 @@ pub fn median(values: &mut [f64]) -> Option<f64> {
     Some(lower + (upper - lower) / 2.0)
 }
 
-/// Returns the interval of the median by the percentile bootstrap. Each resample draws as many
-/// values as there are, with replacement.
+/// Returns the confidence interval of the median by the percentile bootstrap. Each resample draws
+/// as many values as there are, with replacement.
 fn bootstrap(values: &[f64]) -> (f64, f64) {
     let mut rng = Rng::new(SEED, values.len() as u64);
     let mut drawn = vec![0.0; values.len()];

@@ -1,4 +1,4 @@
-//! A comparison of engines in several workloads.
+//! Computes the figures of a comparison of engines in several workloads.
 use super::{
     line::Line,
     stats::{Estimate, ROUNDS_OF_A_CLAIM},
@@ -16,7 +16,8 @@ pub struct Report {
     pub base: String,
     /// The workloads, in the order of the plan.
     pub groups: Vec<Group>,
-    /// Common settings, deviations, builds, machine and notes. Each has a title and its lines.
+    /// Notes under the tables: common settings, deviations, builds, machine and remarks. Each has a
+    /// title and its lines.
     pub terms: Vec<(&'static str, Vec<String>)>,
 }
 
@@ -30,7 +31,8 @@ pub struct Group {
 }
 
 impl Report {
-    /// Computes the figures from the valid records.
+    /// Computes the figures from the valid records of `plan`. `device` is a description of the
+    /// device.
     pub fn new(plan: &Plan, device: &str, records: &[&Record]) -> Report {
         let base = plan.engines()[0].clone();
         let group = |step: usize| {
@@ -49,12 +51,13 @@ impl Report {
         }
     }
 
-    /// Returns whether any line has a WA2. Otherwise this column is omitted.
+    /// Returns whether any line has a WA2 (flash bytes per device byte). If none has, the column is
+    /// omitted.
     pub(super) fn has_wa2(&self) -> bool {
         self.groups.iter().flat_map(|group| &group.lines).any(|line| line.wa2.is_some())
     }
 
-    /// Returns a sentence on how far the number of rounds supports a claim.
+    /// Returns a sentence that says whether the number of rounds is enough for a claim.
     pub fn verdict(&self) -> String {
         let lines = || self.groups.iter().flat_map(|group| &group.lines);
         let rounds = |estimate: &Option<Estimate>| estimate.map(|estimate| estimate.rounds);
@@ -76,7 +79,8 @@ fn rows<'a>(records: &[&'a Record], engine: &str, step: usize) -> Vec<&'a Row> {
     mine.map(|record| &record.row).collect()
 }
 
-/// Returns the name of workload number `step`. If the workload runs a second time, ` #2` follows.
+/// Returns the name of workload number `step`. If the same workload runs a second time, ` #2`
+/// follows.
 pub(crate) fn title(steps: &[String], step: usize) -> String {
     match steps[..step].iter().filter(|name| **name == steps[step]).count() {
         0 => steps[step].clone(),

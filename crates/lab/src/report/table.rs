@@ -1,4 +1,4 @@
-//! Formats a report for the terminal, with a bar for each time.
+//! Formats a report for the terminal. Each time has a bar whose length is proportional to it.
 use super::{
     bytes,
     figures::{count, estimate, figure, mebibytes},
@@ -8,7 +8,7 @@ use super::{
 
 /// Length of the longest bar, in characters.
 const BAR: usize = 12;
-/// Characters for the end of a bar. Each is one eighth of a character longer than the one before.
+/// Characters for the end of a bar. Each character is one eighth wider than the one before.
 const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 
 /// Returns the whole report as text.
@@ -55,7 +55,8 @@ pub(crate) fn widths<'a>(lines: impl Iterator<Item = &'a [String]>) -> Vec<usize
     widths
 }
 
-/// Returns the cells of the lines of a workload, with or without the column of WA2.
+/// Returns the cells of the table lines of a workload. `wa2` selects whether they have the column
+/// WA2.
 fn lines(group: &Group, wa2: bool) -> impl Iterator<Item = Vec<String>> {
     let median = |line: &Line| line.micros.map_or(0.0, |micros| micros.median);
     let longest = group.lines.iter().map(median).fold(0.0, f64::max);
@@ -81,7 +82,8 @@ fn lines(group: &Group, wa2: bool) -> impl Iterator<Item = Vec<String>> {
     })
 }
 
-/// Returns a line of text. The name and its bar are left-aligned, the figures right-aligned.
+/// Returns a line of text with aligned cells. The name and its bar are left-aligned, the figures
+/// right-aligned.
 pub(crate) fn aligned(cells: &[String], widths: &[usize]) -> String {
     let mut line = String::new();
     for (column, (cell, &width)) in cells.iter().zip(widths).enumerate() {
@@ -94,7 +96,7 @@ pub(crate) fn aligned(cells: &[String], widths: &[usize]) -> String {
     format!("{}\n", line.trim_end())
 }
 
-/// Returns a bar for `value`. The bar of `longest` has the full length.
+/// Returns a bar of characters for `value`. The bar of `longest` has the full length.
 fn bar(value: f64, longest: f64) -> String {
     if value <= 0.0 {
         return String::new();

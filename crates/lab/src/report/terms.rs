@@ -8,8 +8,8 @@ use crate::{
 };
 use std::{collections::BTreeMap, path::PathBuf};
 
-/// Returns the start times of the first and of the last workload, if known. Figures of different
-/// days are not comparable.
+/// Returns the start times of the first and of the last workload, if known. A reader needs them,
+/// because figures of different days are not comparable.
 fn dates(records: &[&Record]) -> Option<String> {
     let began = || records.iter().filter_map(|record| record.row.began.as_deref());
     let (first, last) = (began().min()?, began().max()?); // RFC 3339 texts sort by time
@@ -20,7 +20,7 @@ fn dates(records: &[&Record]) -> Option<String> {
     })
 }
 
-/// Returns the lists below the result table: their titles and lines. Lists without lines are
+/// Returns the lists below the result table. Each has a title and lines. Lists without lines are
 /// omitted.
 pub fn of(plan: &Plan, device: &str, records: &[&Record]) -> Vec<(&'static str, Vec<String>)> {
     let spec = plan.spec(plan.round(1, 1).next().expect("a plan has an engine"), PathBuf::new(), None);
@@ -100,7 +100,7 @@ pub fn of(plan: &Plan, device: &str, records: &[&Record]) -> Vec<(&'static str, 
     sections.into_iter().filter(|(_, lines)| !lines.is_empty()).collect()
 }
 
-/// Returns a description of the settings.
+/// Returns a description of the common settings, as lines.
 pub fn settings(settings: &Settings) -> Vec<String> {
     let (start, slow, stop) = settings.l0_triggers;
     let filter = match settings.bloom_bits {
@@ -141,8 +141,8 @@ fn build(build: &EngineBuild) -> String {
     )
 }
 
-/// Returns the notes of all rows, the rows whose background work did not finish in time, and the
-/// load of the machine by other programs.
+/// Returns three kinds of notes: the notes of all rows, the rows whose background work did not
+/// finish in time, and the load of the machine by other programs.
 fn notes(records: &[&Record]) -> Vec<String> {
     let noted = records.iter().flat_map(|record| {
         let row = &record.row;

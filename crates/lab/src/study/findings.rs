@@ -1,4 +1,5 @@
-//! The figures of a run by engine, row and point (combination of swept values).
+//! The figures of a study by engine, row (workload) and point. A point is one combination of the
+//! values that the experiment varies.
 use super::folder::{Facts, Folder};
 use crate::{
     cell::Row,
@@ -22,49 +23,51 @@ use anyhow::{Result, anyhow, ensure};
 pub struct Findings {
     /// The experiment.
     pub experiment: Experiment,
-    /// Parameters of the run.
+    /// Parameters of the run that measured the results.
     pub facts: Facts,
     /// The points of the experiment.
     pub points: Vec<Point>,
     /// One entry for each point, row and engine that ran, in this order.
     pub entries: Vec<Entry>,
-    /// Every valid record, with the index of the point that it belongs to.
+    /// Every valid record, with the index of the point at which it was measured.
     records: Vec<(usize, Record)>,
 }
 
-/// The results of one engine in one row at one point.
+/// The results of one engine in one row (workload) at one point.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// Name of the engine, in the form of `--engine`.
     pub engine: String,
-    /// Name of the row.
+    /// Name of the row, which is that of its workload.
     pub workload: String,
-    /// Axes and labels of the point.
+    /// The point: the axes that the experiment varies, and their labels (values).
     pub at: Vec<(String, String)>,
-    /// The rows of all rounds that ended without an error.
+    /// The results of all rounds that ended without an error.
     pub rows: Vec<Row>,
-    /// Error of a round that has no figures.
+    /// Error of a round that failed and therefore has no figures.
     pub error: Option<String>,
 }
 
 impl Entry {
-    /// Returns the median bytes of each layer, and of the device by cause.
+    /// Returns the bytes of each layer, and the bytes of the device by cause. Each figure is a
+    /// median over the rounds.
     pub fn bytes(&self) -> ByteLine {
         bytes::line(&self.rows.iter().collect::<Vec<_>>())
     }
 
-    /// Returns the metric of one round, or its median over all rounds.
+    /// Returns the metric in the given round, or its median over all rounds if `round` is `None`.
     fn figure(&self, metric: &Metric, round: Option<u32>) -> Option<f64> {
         median(&mut self.figures(metric, round)?)
     }
 
-    /// Returns the metric over all rounds.
+    /// Returns the median of the metric over all rounds, with its interval.
     pub fn estimate(&self, metric: &Metric) -> Option<Estimate> {
         Estimate::of(self.figures(metric, None)?)
     }
 
-    /// Returns the metric of one round, or of all rounds. Returns `None` if one of the rounds lacks
-    /// it, because the remaining rounds would be a biased sample.
+    /// Returns the values of the metric in one round, or in all rounds if `round` is `None`. If one
+    /// of the rounds lacks the metric, the result is `None`, because the remaining rounds would be
+    /// a biased sample.
     fn figures(&self, metric: &Metric, round: Option<u32>) -> Option<Vec<f64>> {
         let rows = self.rows.iter().filter(|row| round.is_none_or(|round| row.round == round));
         rows.map(|row| (metric.of)(row).filter(|value| value.is_finite())).collect()
@@ -79,7 +82,7 @@ impl Entry {
 }
 
 impl Findings {
-    /// Reads the results on disk. They may be incomplete.
+    /// Reads the results of a study from disk. They may be incomplete.
     pub fn read(folder: &Folder, engine_is_known: &dyn Fn(&str) -> Result<(), String>) -> Result<Findings> {
         let (experiment, facts) = folder.read(engine_is_known)?;
         let points = facts.points(&experiment).map_err(|why| anyhow!(why))?;
@@ -93,7 +96,7 @@ impl Findings {
         for (number, point) in points.iter().enumerate() {
             let Some(plan) = Folder::plan(&experiment, &facts, point)? else { continue };
             let results = Results::read(&folder.rows(), &plan)?;
-            // If an earlier run had more rounds, only the rounds of this run are used.
+            // An earlier run may have had more rounds. Its additional rounds are not used.
             let last: Vec<_> =
                 results.last(&plan).into_iter().filter(|record| record.row.round <= facts.rounds).collect();
             for step in 0..plan.steps().len() {
@@ -113,12 +116,13 @@ impl Findings {
         Ok(Findings { experiment, facts, points, entries, records })
     }
 
-    /// Returns every valid record, with the axes and labels of its point.
+    /// Returns every valid record, with the axes and labels of the point at which it was measured.
     pub fn records_at(&self) -> impl Iterator<Item = (&[(String, String)], &Record)> {
         self.records.iter().map(|(point, record)| (&self.points[*point].at[..], record))
     }
 
-    /// Returns the only entry of an engine at this point and row.
+    /// Returns the entry of an engine at this point and row. The result is an error unless there is
+    /// exactly one entry, with all of its rounds.
     pub fn entry(&self, engine: &str, at: &[(String, String)]) -> Result<&Entry, String> {
         if let Some(why) = self.facts.pending.get(engine) {
             return Err(format!("{engine} is pending: {why}"));
@@ -128,7 +132,8 @@ impl Findings {
         match (&entry.error, found.next()) {
             (_, Some(_)) => Err(format!("{engine} was measured more than once at this point")),
             (Some(error), None) if entry.rows.is_empty() => Err(format!("{engine} failed: {error}")),
-            // The figures of the remaining rounds would be a biased sample.
+            // An engine that failed in some rounds has no figure, because the remaining rounds
+            // would be a biased sample.
             (Some(error), None) => Err(format!("{engine} failed in some rounds: {error}")),
             (None, None) if entry.rows.is_empty() => Err(format!("{engine} was not measured yet")),
             (None, None) if entry.rows.len() < self.facts.rounds as usize => {
@@ -138,8 +143,8 @@ impl Findings {
         }
     }
 
-    /// Returns a figure of one round, or its median over all rounds. `context` gives the labels of
-    /// the axes that the figure leaves free.
+    /// Returns the value of a figure in one round, or its median over all rounds if `round` is
+    /// `None`. `context` contains the labels of the axes that the figure does not determine.
     pub fn figure(&self, figure: &Figure, context: &[(String, String)], round: Option<u32>) -> Result<f64, String> {
         let at = bind_axes(figure, context);
         let one = |at: &[(String, String)]| {
@@ -170,16 +175,17 @@ impl Findings {
     }
 }
 
-/// Returns the labels of the figure's own axes, and those of `context` for its free axes. The axis
-/// along which an exponent is fitted is omitted.
+/// Returns the axes and labels at which a figure is looked up: the figure's own axes, and the axes
+/// of `context` that the figure does not determine. The axis along which an exponent is fitted is
+/// omitted.
 fn bind_axes(figure: &Figure, context: &[(String, String)]) -> Vec<(String, String)> {
     let named = |axis: &String| figure.at.iter().any(|(known, _)| known == axis);
     let free = context.iter().filter(|(axis, _)| !named(axis) && figure.along.as_ref() != Some(axis));
     figure.at.iter().chain(free).cloned().collect()
 }
 
-/// Looks up figures in findings. The fields are the findings, the labels of free axes, and the
-/// round (`None` for the median over all rounds).
+/// Looks up figures in the results of a study. The fields are the results, the labels of the axes
+/// that a figure does not determine, and the round (`None` for the median over all rounds).
 pub struct FiguresAt<'a>(pub &'a Findings, pub &'a [(String, String)], pub Option<u32>);
 
 impl Lookup for FiguresAt<'_> {
@@ -188,8 +194,8 @@ impl Lookup for FiguresAt<'_> {
     }
 }
 
-/// Returns k of y = c x^k, fitted by least squares of the logarithms. Returns `None` for fewer
-/// than two different x, or if a number is not above 0.
+/// Returns the exponent k of y = c x^k, fitted by least squares of the logarithms. Returns `None`
+/// for fewer than two different x, or if a number is not above 0.
 pub fn exponent(pairs: &[(f64, f64)]) -> Option<f64> {
     if pairs.iter().any(|(x, y)| *x <= 0.0 || *y <= 0.0) {
         return None;

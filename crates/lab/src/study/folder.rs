@@ -1,4 +1,4 @@
-//! The files of a run. Each experiment has one directory:
+//! The files of a study. The results of each experiment have one directory:
 //! ```text
 //! OUT/NAME/
 //!     experiment.toml   the experiment's file at the time of the run
@@ -21,29 +21,30 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The directory of the results of one experiment.
+/// The directory with the results of one experiment.
 #[derive(Clone, Debug)]
 pub struct Folder {
     dir: PathBuf,
 }
 
-/// The parameters of a run, in addition to its experiment.
+/// The parameters of a run that are not in the experiment's file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
-    /// Scale of the run. 1 is the paper's own size.
+    /// Scale of the sizes in the run. 1 is the paper's own size.
     pub scale: f64,
-    /// Number of rounds per engine and point.
+    /// Number of rounds per engine and point. In each round, every engine runs once.
     pub rounds: u32,
-    /// A number that identifies the build.
+    /// A number that identifies the build of this program.
     pub program: u64,
-    /// The argument of `--device`, if the stores are not on the experiment's own device.
+    /// The argument of `--device`; `None` if the stores are on the device that the experiment
+    /// names.
     #[serde(default)]
     pub device: Option<String>,
-    /// Identifiers of the plans of its points, in order. They depend on the machine of the run,
-    /// too.
+    /// Identifiers of the plans of the experiment's points, in the order of the points. An
+    /// identifier also depends on the machine of the run.
     #[serde(default)]
     pub plans: Vec<String>,
-    /// What enforced the rate of a drive in memory, for each point
+    /// For each point, the part that enforced the rate of a drive in memory
     /// ([`DriveOptions::rate_limiter`](crate::device::DriveOptions::rate_limiter)).
     #[serde(default)]
     pub rates_kept_by: Vec<String>,
@@ -54,7 +55,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Adds the parameters that are known only on the machine that runs `experiment`. Files of
+    /// Adds the parameters that depend on the machine that runs `experiment`. Backing files of
     /// devices are created in `work`.
     ///
     /// # Errors
@@ -68,11 +69,12 @@ impl Facts {
         Ok(self)
     }
 
-    /// Returns the points of `experiment` at the scale of the run, with their devices.
+    /// Returns the points of `experiment` at the scale of the run, with their devices. A point is
+    /// one combination of the values that the experiment varies.
     ///
     /// # Errors
-    /// A point is invalid; the error names its line. Or the experiment compares devices, and the
-    /// user requested a device.
+    /// A point is invalid; the error names its line in the experiment's file. It is also an error
+    /// if the experiment compares devices and the user requested one device.
     pub fn points(&self, experiment: &Experiment) -> Result<Vec<Point>, String> {
         let mut points = experiment.points(self.scale)?;
         for (point, plan) in points.iter_mut().zip(&self.plans) {
@@ -100,7 +102,7 @@ impl Facts {
 
 impl Folder {
     /// Creates the directory of `experiment` below `out` if it is missing, and stores the
-    /// parameters of the new run in it.
+    /// experiment and the parameters of the new run in it.
     pub fn begin(out: &Path, experiment: &Experiment, facts: &Facts) -> Result<Folder> {
         let folder = Folder { dir: out.join(&experiment.name) };
         let drives = folder.dir.join("drives");
@@ -110,8 +112,8 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Returns the directories of results below `out`, by name. If there are none, this is an
-    /// error.
+    /// Returns the directories with results below `out`, in the order of their names. If there are
+    /// none, the result is an error.
     pub fn all(out: &Path) -> Result<Vec<Folder>> {
         let entries = fs::read_dir(out).with_context(|| out.display().to_string())?;
         let mut dirs: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -123,7 +125,7 @@ impl Folder {
         Ok(dirs.into_iter().map(|dir| Folder { dir }).collect())
     }
 
-    /// Reads the experiment and the parameters of the run.
+    /// Reads the experiment and the parameters of the run from the directory.
     pub fn read(&self, engine_is_known: &dyn Fn(&str) -> Result<(), String>) -> Result<(Experiment, Facts)> {
         let path = self.dir.join("experiment.toml").display().to_string();
         let text = fs::read_to_string(&path).with_context(|| path.clone())?;
@@ -138,13 +140,13 @@ impl Folder {
         self.dir.file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
 
-    /// Returns the path of the file with the rows.
+    /// Returns the path of the file that contains the rows (results).
     pub fn rows(&self) -> PathBuf {
         self.dir.join("rows.jsonl")
     }
 
-    /// Returns the `--device` argument for `place`; `None` for a temporary directory. The profile
-    /// of a virtual SSD is written to a file.
+    /// Returns the `--device` argument for `place`; `None` for a temporary directory. For a virtual
+    /// SSD, the function writes the profile to a file.
     pub fn device(&self, place: &PointDevice) -> Result<Option<String>> {
         match place {
             PointDevice::Temporary => Ok(None),
@@ -161,7 +163,8 @@ impl Folder {
         }
     }
 
-    /// Returns the plan of one point for the available engines; `None` if no engine is available.
+    /// Returns the plan of one point with the engines that are available; `None` if no engine is
+    /// available.
     pub fn plan(experiment: &Experiment, facts: &Facts, point: &Point) -> Result<Option<Plan>> {
         let here: Vec<String> =
             experiment.engines().filter(|name| !facts.pending.contains_key(*name)).map(String::from).collect();

@@ -1,5 +1,5 @@
-//! A lock that permits one study at a time per machine, because two studies would disturb each
-//! other.
+//! A lock that permits only one study at a time on a machine. Two studies at the same time would
+//! disturb each other's measurements.
 use anyhow::{Context, Result, bail};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use std::{

@@ -1,13 +1,13 @@
-//! Output of the findings of a study.
+//! Output of the results of a study.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `text` `markdown` `html` `json` | output for the terminal, a paper, a browser, a program |
 //! | `cascade` | picture of one engine's bytes from the user down to flash |
-//! | `plot` | plot of a figure along a sweep, or by engine |
+//! | `plot` | plot of a figure along an axis of the experiment, or by engine |
 //! | `over_time` | throughput and latencies from the first operation to the last |
 //! | `chart` `strips` | drawing of lines and bars, and of curves over time |
-//! | `fitted` | fitted exponents of figures along a sweep |
+//! | `fitted` | fitted exponents of figures along an axis of the experiment |
 mod cascade;
 mod chart;
 mod fitted;
@@ -38,7 +38,7 @@ use crate::{
 };
 use std::collections::BTreeSet;
 
-/// The metrics in the table. A metric is shown if any entry has it.
+/// The metrics in the table of figures. A metric has a column if any entry has it.
 const COLUMNS: [&str; 13] = [
     "micros",
     "micros_settled",
@@ -55,10 +55,11 @@ const COLUMNS: [&str; 13] = [
     "synced_mib",
 ];
 
-/// A header and lines. The first two columns are names.
+/// A table: a header and lines. The first two columns are names.
 type Table = Vec<Vec<String>>;
 
-/// Returns the table of every entry, with every metric that any entry has.
+/// Returns the table of figures. It has a line for every entry (the results of one engine in one
+/// workload at one point), and a column for every metric that any entry has.
 fn figures(findings: &Findings) -> Table {
     let metrics: Vec<&Metric> = COLUMNS.iter().filter_map(|name| metric::find(name).ok()).collect();
     let has = |metric: &&Metric| findings.entries.iter().any(|entry| entry.estimate(metric).is_some());
@@ -86,23 +87,24 @@ fn figures(findings: &Findings) -> Table {
     table
 }
 
-/// Returns the table of bytes by layer and cause, for every entry with writes. It is empty if
-/// there are none.
+/// Returns the table of bytes by layer and cause. It has a line for every entry with writes, and
+/// it is empty if there are none.
 fn bytes(findings: &Findings) -> Table {
     bytes::table(
         findings.entries.iter().map(|entry| ([describe_point(findings, entry), entry.engine.clone()], entry.bytes())),
     )
 }
 
-/// Returns the point of an entry in words. If the experiment has only one point, returns the
-/// workload.
+/// Describes the point of an entry in words. If the experiment has only one point, the description
+/// is the name of the workload.
 fn describe_point(findings: &Findings, entry: &Entry) -> String {
     let mut at = entry.at.clone();
     at.push((WORKLOAD.into(), entry.workload.clone()));
     Some(verdict::describe(findings, &at)).filter(|text| !text.is_empty()).unwrap_or_else(|| entry.workload.clone())
 }
 
-/// Returns the comparison with the paper's figures. It is empty if there are none.
+/// Returns the table that compares measured figures with those of the paper. It is empty if there
+/// are none.
 fn compared(findings: &Findings) -> Table {
     let compared = verdict::compared(findings);
     if compared.is_empty() {
@@ -121,7 +123,8 @@ fn compared(findings: &Findings) -> Table {
     [header].into_iter().chain(compared.into_iter().map(line)).collect()
 }
 
-/// Returns the known reasons for differences from the paper, for the figures that are available.
+/// Returns the known reasons for differences from the paper. Only figures that were measured are
+/// included.
 fn reasons(findings: &Findings) -> Vec<(&str, &str)> {
     let compared = verdict::compared(findings);
     let is_there = |what: &str| compared.iter().any(|it| it.what == what && it.here.is_ok());
@@ -134,13 +137,14 @@ struct Judged {
     outcome: Outcome,
     that: String,
     because: String,
-    /// Both sides of some cases, or the reasons for missing figures. Failing cases are first; among
-    /// the others, those that hold in the fewest rounds are first.
+    /// Texts about some of the cases: both sides of the inequality, or the reason why a figure is
+    /// missing. Failing cases are first. The other cases are in order of the number of rounds in
+    /// which they hold.
     cases: Vec<String>,
     otherwise: Option<String>,
 }
 
-/// Maximum number of cases that are shown per expectation.
+/// Maximum number of cases that the output shows per expectation.
 const CASES_MAX: usize = 4;
 
 fn judged(findings: &Findings) -> Vec<Judged> {
@@ -205,15 +209,16 @@ fn terms(findings: &Findings) -> Vec<(&'static str, Vec<String>)> {
     own.into_iter().filter(|(_, lines)| !lines.is_empty()).chain(terms).collect()
 }
 
-/// Returns the round of an entry whose figure is nearest to the median. This round represents all
-/// rounds.
+/// Returns the round of an entry whose figure is nearest to the median over all rounds. Pictures
+/// show this round in place of all rounds.
 fn median_round(entry: &Entry, of: impl Fn(&Row) -> Option<f64>) -> Option<&Row> {
     let median_round = median(&mut entry.rows.iter().filter_map(&of).collect::<Vec<_>>())?;
     let off = |row: &Row| of(row).map_or(f64::INFINITY, |figure| (figure - median_round).abs());
     entry.rows.iter().min_by(|a, b| off(a).total_cmp(&off(b)))
 }
 
-/// Returns the scale in words, and a sentence on how far the number of rounds supports a claim.
+/// Describes the scale in words, with a sentence that says whether the number of rounds is enough
+/// for a claim.
 fn scale(findings: &Findings) -> String {
     let rounds = findings.facts.rounds;
     let mut rounds = format!("{rounds} round{}", if rounds == 1 { "" } else { "s" });

@@ -1,5 +1,6 @@
-//! Runs every cell of every experiment, point by point. At each point the engines alternate as in
-//! `terrace bench`.
+//! Runs every cell of every experiment, point by point. A cell is one engine in one round. A point
+//! is one combination of the values that an experiment varies. At each point the engines alternate
+//! as in `terrace bench`.
 use super::folder::{Facts, Folder};
 use crate::{
     cell::{Progress, Row},
@@ -26,7 +27,7 @@ use std::{
     time::Duration,
 };
 
-/// An experiment that is ready to run.
+/// An experiment that is ready to run, with its directory for results.
 pub struct Task {
     /// The experiment.
     pub experiment: Experiment,
@@ -38,25 +39,27 @@ pub struct Task {
     pub points: Vec<Point>,
 }
 
-/// What a run needs in addition to its tasks. It corresponds to [`run::RunContext`].
+/// The parameters of a run in addition to its experiments. They correspond to [`run::RunContext`].
 pub struct RunContext<'a> {
-    /// Creates the command that starts the process of a cell.
+    /// A function that creates the command for the process of a cell.
     pub command: &'a dyn Fn() -> Command,
     /// Directory for device files and temporary directories.
     pub work: &'a Path,
     /// Maximum duration of a cell.
     pub timeout: Duration,
-    /// Number of processors used by other processes above which a row is disturbed.
+    /// If other processes use more than this number of processors while a cell runs, its row is
+    /// marked as disturbed.
     pub others_max: f64,
-    /// Whether finished cells on disk are discarded and run again.
+    /// Whether the run discards the results of finished cells on disk and measures them again.
     pub fresh: bool,
-    /// Whether the data on a requested device may be overwritten.
+    /// Whether the run may overwrite data on a device that the user requested.
     pub destroy_data: bool,
-    /// The flag that is set when the user asks the run to stop.
+    /// The flag that is set when the user stops the run.
     pub stop: &'a AtomicBool,
-    /// Called when a point starts, with its experiment.
+    /// A function that is called with the experiment and the point when a point starts.
     pub begin: &'a mut dyn FnMut(&Task, &Point),
-    /// Receives the progress of cells. Its shares refer to all tasks together.
+    /// Receives the progress of cells. The shares that it receives refer to all experiments
+    /// together.
     pub watch: &'a mut dyn Watch,
 }
 
@@ -68,13 +71,14 @@ pub fn run(tasks: &[Task], context: &mut RunContext<'_>) -> Result<Option<Vec<St
         let Some(plan) = Folder::plan(&task.experiment, &task.facts, point)? else { continue };
         let device = device_of(task, point, context.work)?;
         if !matches!(point.place, PointDevice::Given(_)) {
-            // A requested device was checked before. Other devices are created per cell.
+            // A device that the user requested was checked before. Other devices are created for
+            // each cell.
             device.check(false).with_context(|| task.experiment.name.clone())?;
         }
         parts.push((task, point, plan, device));
     }
-    // The rows of all points are removed before the first cell runs. Otherwise a stopped run would
-    // leave rows of an earlier run among its own.
+    // The rows of all points are removed before the first cell runs. Otherwise, if this run were
+    // stopped, rows of an earlier run would remain next to its own.
     for (task, _, plan, _) in parts.iter().filter(|_| context.fresh) {
         Results::forget(&task.folder.rows(), plan)?;
     }
@@ -96,7 +100,8 @@ pub fn run(tasks: &[Task], context: &mut RunContext<'_>) -> Result<Option<Vec<St
     Ok(Some(failed))
 }
 
-/// The part of the whole run that one point is.
+/// The place of one point in the whole run: the share of the work before the point, and the share
+/// of the point itself.
 #[derive(Clone, Copy)]
 struct Share {
     before: f64,
@@ -122,7 +127,8 @@ impl Watch for ShareWatch<'_> {
     }
 }
 
-/// Returns the device of a point. A temporary directory is created in `work`.
+/// Returns the device of a point. If the point needs no particular device, it is a temporary
+/// directory in `work`.
 fn device_of(task: &Task, point: &Point, work: &Path) -> Result<DeviceSpec> {
     match task.folder.device(&point.place)? {
         Some(text) => text.parse().map_err(|why: String| anyhow!(why)),
@@ -158,7 +164,7 @@ fn run_point(
         },
     );
     if let (DeviceSpec::Dir(dir), false) = (device, is_given) {
-        // The cells have removed the contents of the directory.
+        // The directory is empty at this point, because the cells have removed its contents.
         let _ = fs::remove_dir(dir);
     }
     if context.stop.load(Ordering::Relaxed) { ended.map(|_| Ended::Stopped) } else { ended }

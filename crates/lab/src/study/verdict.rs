@@ -1,12 +1,13 @@
-//! Verdicts on expectations, and comparisons with the paper. Each statement is evaluated at every
-//! value of its free axes.
+//! Judges the expectations of an experiment, and compares its figures with those of the paper. An
+//! axis that a statement does not mention is free, and the statement is evaluated at every value
+//! of that axis.
 use super::findings::{FiguresAt, Findings};
 use crate::experiment::{WORKLOAD, expression::Figure};
 
-/// The axes and labels at which a statement is evaluated.
+/// A list of axes and labels (values) at which a statement is evaluated.
 pub type Context = Vec<(String, String)>;
 
-/// Outcome of an expectation.
+/// Outcome of an expectation over all cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The inequality holds in every case.
@@ -17,7 +18,7 @@ pub enum Outcome {
     Pending,
 }
 
-/// An expectation at one combination of the values of its free axes.
+/// An expectation in one case, which is one combination of the values of its free axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
     /// Labels of the expectation's free axes.
@@ -27,28 +28,29 @@ pub struct Case {
     pub sides: Result<(f64, f64), String>,
     /// Whether the inequality holds; `None` if a figure is missing.
     pub holds: Option<bool>,
-    /// Number of rounds whose own figures satisfy the inequality; `None` if a round lacks a figure.
+    /// Number of rounds in which the inequality holds for the figures of the round itself. `None`
+    /// if a round lacks a figure.
     pub rounds_held: Option<u32>,
     /// Whether a time in the inequality was measured while other processes used the machine.
     pub disturbed: bool,
 }
 
-/// An expectation that was judged.
+/// An expectation and the result of judging it.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     /// Source text of the inequality.
     pub that: String,
-    /// Source or reason of the expectation.
+    /// Reason why the inequality is expected: a source, or an argument.
     pub because: String,
-    /// Known reason why the expectation does not hold, if there is one.
+    /// Known reason why the inequality does not hold here, if there is one.
     pub otherwise: Option<String>,
     /// Outcome over all cases.
     pub outcome: Outcome,
-    /// The cases: one per combination of the values of its free axes.
+    /// The cases: one for each combination of the values of the free axes.
     pub cases: Vec<Case>,
 }
 
-/// A figure of a paper, compared with the measured one.
+/// A figure of a paper, and the measured figure that corresponds to it.
 #[derive(Clone, Debug)]
 pub struct Compared {
     /// Description of the figure.
@@ -107,8 +109,8 @@ pub fn compared(findings: &Findings) -> Vec<Compared> {
     rows.collect()
 }
 
-/// Returns every combination of the values of the axes that at least one of the figures leaves
-/// free.
+/// Returns every combination of the values of free axes. An axis is free here if at least one of
+/// the figures leaves it free.
 fn contexts(findings: &Findings, figures: &[&Figure]) -> Vec<Context> {
     combinations(findings, |axis| {
         let binds = |figure: &&Figure| {
@@ -118,7 +120,8 @@ fn contexts(findings: &Findings, figures: &[&Figure]) -> Vec<Context> {
     })
 }
 
-/// Returns every combination of the values of the free axes. `workload` is an axis, too.
+/// Returns every combination of the values of the axes that `is_free` selects. `workload` is an
+/// axis, too.
 pub fn combinations(findings: &Findings, is_free: impl Fn(&str) -> bool) -> Vec<Context> {
     let experiment = &findings.experiment;
     let axes = experiment.sweep.iter().map(|sweep| sweep.axis()).chain([WORKLOAD]);
@@ -134,8 +137,8 @@ pub fn combinations(findings: &Findings, is_free: impl Fn(&str) -> bool) -> Vec<
     contexts
 }
 
-/// Describes a context in words. Axes with a single value are omitted; the text is empty if there
-/// are no others.
+/// Describes the axes and labels of `at` in words. An axis with a single value is omitted. The
+/// text is empty if no axis remains.
 pub fn describe(findings: &Findings, at: &Context) -> String {
     let several = |axis: &str| findings.experiment.labels(axis).is_some_and(|labels| labels.len() > 1);
     let parts = at.iter().filter(|(axis, _)| several(axis)).map(|(axis, label)| match axis.as_str() {
@@ -155,13 +158,14 @@ mod tests {
         study::folder::{Facts, Folder},
     };
 
-    /// Returns findings of two engines, one of them pending, at the sizes 100 B and 1 KiB. On a new
-    /// drive WA1 is 3 at the first size and 6 at the second. On a used drive it is 1 more.
+    /// Returns the results of two engines, one of them pending, at the value sizes 100 B and 1 KiB.
+    /// On a new drive, WA1 (device bytes per user byte) is 3 at the first size and 6 at the second.
+    /// On a used drive it is 1 more.
     fn findings(out: &std::path::Path, more: &str) -> Findings {
         measured(out, more, &Some)
     }
 
-    /// A function that returns the changed row, or `None` to drop it.
+    /// A function that changes a row (result). It returns `None` to drop the row.
     type Each<'a> = &'a dyn Fn(Row) -> Option<Row>;
 
     fn measured(out: &std::path::Path, more: &str, each: Each<'_>) -> Findings {
@@ -175,8 +179,9 @@ mod tests {
             assert_eq!(plan.engines(), ["terrace:leveldb"]);
             let mut results = Results::open(Some(&folder.rows()), &plan).unwrap();
             for round in 1..=3 {
-                // The median is the figure of the second round. A mean would be shifted by the
-                // third round.
+                // The figures of the third round are a hundred times as large as those of the
+                // others. The median is the figure of the second round, while a mean would depend
+                // on the third.
                 let wa1 = [0.0, 3.0, 4.0, 6.0, 7.0][index + 1] * [1.0, 1.0, 100.0][round as usize - 1];
                 let wa = Amplification { wa1: Some(wa1), ..Amplification::default() };
                 let row =
@@ -193,8 +198,8 @@ mod tests {
         format!("[[expect]]\nthat = \"{that}\"\nbecause = \"a test\"\n")
     }
 
-    /// If an engine fails in one round, it is not judged by its other rounds. An interrupted study
-    /// is not judged by its finished part.
+    /// An engine that fails in one round is not judged by its other rounds. An interrupted study is
+    /// not judged by the part that is finished.
     #[test]
     fn a_figure_of_some_rounds_only_is_unknown() {
         let broken_off = |row: Row| (row.round < 3).then_some(row);
@@ -255,8 +260,8 @@ mod tests {
         let broken: Vec<_> = verdicts[1].cases.iter().filter(|case| case.holds == Some(false)).collect();
         assert_eq!((broken.len(), &broken[0].sides), (1, &Ok((6.0, 4.0))));
         assert_eq!(describe(&findings, &broken[0].at), "value_size 1KiB");
-        // Each round is also judged by its own figures. Those of the third round are a hundred
-        // times as large.
+        // Each round is also judged by its own figures. The figures of the third round are a
+        // hundred times as large as those of the others.
         let in_rounds = |at: usize| verdicts[at].cases.iter().map(|case| case.rounds_held).collect::<Vec<_>>();
         assert_eq!(in_rounds(1), [Some(2), Some(0)], "3 < 4 but not 300; 6 and 600 not");
         assert_eq!((in_rounds(0), in_rounds(3)[0]), (vec![Some(3); 4], None));

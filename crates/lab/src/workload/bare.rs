@@ -1,12 +1,13 @@
-//! Writes without an engine, to measure the device and the file system alone. The engine is
-//! `null`. User bytes are the bytes written, in `num` writes of `value_size` bytes each.
+//! Workloads that write without an engine, to measure the device and the file system alone. They
+//! run with the engine `null`, which does nothing. There are `num` writes of `value_size` bytes
+//! each, and the bytes of these writes are the user bytes.
 //!
-//! `bare:sequential` and `bare:random` write one file with direct I/O. With engine `null:device`
-//! they write the device itself. `bare:sequential` writes in order. `bare:random` overwrites the
-//! same data at random positions. `bare:frames` appends entries as a value log would, with one
-//! frame and one write per entry, and stores nothing in memory. Its result is an upper bound for a
-//! store that writes each value once. `files:async`, `files:direct` and `files:sync` write one
-//! file per entry (NobLSM, Figure 2a).
+//! `bare:sequential` and `bare:random` write one file with direct I/O. With the engine
+//! `null:device` they write the device itself. `bare:sequential` writes in order. `bare:random`
+//! overwrites the same data at random positions. `bare:frames` appends entries as a value log
+//! would: each entry has one frame and one write, and nothing is stored in memory. Its speed is an
+//! upper bound for a store that writes each value once. `files:async`, `files:direct` and
+//! `files:sync` write one file per entry (NobLSM, Figure 2a).
 use super::{Job, Stage, store::Store};
 use crate::measure::{self, Kind, Outcome, ThreadPlan};
 use anyhow::{Context, Result, ensure};
@@ -32,7 +33,8 @@ pub const LIST: [(&str, &str); 6] = [
     ("files:sync", "the same, each synced"),
 ];
 
-/// Block size in bytes. Direct I/O needs whole blocks, and memory that is aligned to a block.
+/// Block size in bytes. With direct I/O, each write consists of whole blocks, and its memory is
+/// aligned to a block.
 const BLOCK: usize = 4096;
 
 /// One of the workloads of this module.
@@ -62,7 +64,7 @@ pub fn stage(name: &str) -> Option<Bare> {
     Some(Bare { name, kind })
 }
 
-/// A buffer for direct I/O, whose memory is aligned to a block.
+/// A buffer whose memory is aligned to a block, as direct I/O requires.
 struct AlignedBuffer {
     bytes: Vec<u8>,
     start: usize,
@@ -82,8 +84,8 @@ impl AlignedBuffer {
 }
 
 impl Bare {
-    /// Returns the path that a write goes to. A numbered write has its own file. All others have
-    /// the same file, or the device.
+    /// Returns the path of the file or device that a write changes. A write with a number has its
+    /// own file. All other writes share one file, or they change the device.
     fn path(store: &Store<'_>, number: Option<u64>) -> PathBuf {
         match number {
             Some(number) => store.dir().join(format!("{number:06}.ldb")),

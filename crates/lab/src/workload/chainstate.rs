@@ -1,12 +1,13 @@
-//! A workload similar to a Bitcoin node's set of unspent coins. Keys are hashes, reads are random,
-//! and the changes of a minute are written in one burst. Such loads wear out users' drives today.
+//! A workload similar to the set of unspent coins in a Bitcoin node. Keys are hashes, reads are
+//! random, and the changes of a minute are written in one burst. Such loads wear out users' drives
+//! today.
 //!
-//! `num` coins are loaded. Each simulated minute then has three steps: it reads coins that are
-//! drawn at random from the existing ones, it spends them (one delete each), and it creates as
-//! many new ones (one put each). The deletes and puts are a burst of 2 MiB, in two unsynced
-//! writes. There is no pause between two minutes. `reads` is the total number of spent coins, by
-//! default `num`. Keys have 32 bytes. The keys of a Bitcoin node have a few more, which name the
-//! output of the transaction.
+//! At the start, `num` coins are loaded. Each simulated minute then has three steps. It reads
+//! coins that are drawn at random from the existing ones. It spends these coins, with one delete
+//! each. It creates as many new coins, with one put each. The deletes and puts are a burst of 2
+//! MiB, in two unsynced writes. There is no pause between two minutes. `reads` is the total number
+//! of spent coins, by default `num`. Keys have 32 bytes. The keys of a Bitcoin node have a few
+//! more, which name the output of the transaction.
 use super::{
     Job, Stage,
     keys::Keys,
@@ -39,13 +40,14 @@ pub fn stage(name: &str) -> Option<Chainstate> {
     LIST.into_iter().find(|(known, _)| *known == name).map(|(name, _)| Chainstate { name })
 }
 
-/// Returns the number of coins whose keys and values fill a burst.
+/// Returns the number of coins that one write of the load contains. Their keys and values fill a
+/// burst.
 fn loaded_at_once(value_bytes: usize) -> u64 {
     (BURST_BYTES / (Keys::HASH_BYTES + value_bytes) as u64).max(1)
 }
 
-/// Returns the number of coins that a minute spends, which equals the number that it creates. The
-/// keys of the spent coins and the new entries fill a burst.
+/// Returns the number of coins that a minute spends, which equals the number of coins that it
+/// creates. The keys of the deletes and the entries of the puts fill a burst.
 fn spent_in_a_minute(value_bytes: usize) -> u64 {
     (BURST_BYTES / (2 * Keys::HASH_BYTES + value_bytes) as u64).max(1)
 }
@@ -55,7 +57,7 @@ impl Chainstate {
         self.name == LIST[0].0
     }
 
-    /// Puts all coins in bursts.
+    /// Puts all coins into the store, one burst per write.
     fn load(job: &Job<'_>, driver: &mut Driver<'_>, worker: &mut measure::Worker<'_>) -> Result<()> {
         let (mut buffer, mut start, at_once) = (Batch::default(), 0, loaded_at_once(job.spec.value_size));
         while start < job.spec.num {
@@ -110,12 +112,14 @@ impl Chainstate {
     }
 }
 
-/// Draws a coin that exists and is not in `spent`, the coins that the current burst spends. A
-/// large share of all coins ever created exists, so few draws are needed.
+/// Draws a coin that exists and that the current burst does not spend. `spent` contains the coins
+/// that the current burst spends. The existing coins are a large share of all coins ever created,
+/// so few draws are needed.
 fn unspent(content: &Content, rng: &mut Rng, spent: &HashSet<u64>) -> Result<u64> {
     for _ in 0..1_000_000 {
         let number = rng.below(content.inserts.below());
-        // A burst is small compared with all coins, so a coin of the current burst is rarely drawn.
+        // A drawn coin is rarely one that the current burst spends, because a burst contains few of
+        // all coins.
         if content.model.present(number) == Some(true) && !spent.contains(&number) {
             return Ok(number);
         }
@@ -161,7 +165,7 @@ impl Stage for Chainstate {
 mod tests {
     use super::*;
 
-    /// A delete has only a key. A put has a key and a value.
+    /// The bytes of a delete are those of a key. The bytes of a put are those of a key and a value.
     #[test]
     fn a_burst_has_two_mib() {
         for value_bytes in [1, 40, 400, 100_000] {
@@ -200,8 +204,8 @@ mod tests {
             .filter(|(at, _)| *at != 7)
             .map(|(_, n)| (*n as f64 - expected).powi(2) / expected)
             .sum();
-        // With 48 degrees of freedom the mean is 48 and the deviation 9.8. The bound is five
-        // deviations above.
+        // The chi-square statistic has 48 degrees of freedom, so its mean is 48 and its standard
+        // deviation is 9.8. The bound is five deviations above the mean.
         assert!(chi < 97.0, "{chi}");
     }
 }

@@ -1,4 +1,4 @@
-//! The chi-square statistic, with which tests compare drawn numbers with a distribution.
+//! The chi-square statistic. Tests use it to compare drawn numbers with a distribution.
 
 /// Returns the chi-square statistic of `counts` against `expected`, over all possible outcomes.
 pub(super) fn chi_square(counts: &[u64], expected: &[f64]) -> f64 {

@@ -1,8 +1,9 @@
-//! LevelDB's db_bench, with its names and scales. The help text of each workload says how `num`
-//! and `reads` are used. If `writes` is set, it replaces `num` as the number of random puts.
+//! The workloads of LevelDB's db_bench, with its names and scales. The help text of each workload
+//! says how it uses `num` and `reads`. If `writes` is set, it is the number of random puts instead
+//! of `num`.
 //!
-//! Where LevelDB's comments contradict its code, the numbers and batches here follow the code:
-//! `fillsync` and `fill100K` perform `num` / 1000 operations on keys of the whole range.
+//! Where LevelDB's comments contradict its code, the numbers and batches here are those of the
+//! code: `fillsync` and `fill100K` perform `num` / 1000 operations on keys of the whole range.
 //! `fillmixed` is not in db_bench. Fills start with an empty store. The other workloads use the
 //! existing contents.
 use super::{
@@ -21,7 +22,7 @@ use terrace_format::crc::crc32c;
 pub struct DbBench {
     /// Name of the workload, in the form of `--workload`.
     pub name: &'static str,
-    /// Description.
+    /// Description of the workload.
     pub help: &'static str,
     kind: BenchKind,
 }
@@ -40,21 +41,21 @@ enum BenchKind {
     Checksum,
 }
 
-/// Parameters of writes.
+/// Parameters of a workload that writes.
 #[derive(Clone, Copy, Debug)]
 struct WriteKind {
     random: bool,
     sync: bool,
-    /// `num` is divided by this number.
+    /// The number of operations is `num` divided by this number.
     divisor: u64,
     /// Number of changes per write; `None` for the cell's batch size.
     batch: Option<usize>,
     value_size: Option<usize>,
-    /// Whether values have the two sizes of [`MIXED`].
+    /// Whether values have two sizes; see [`MIXED`].
     mixed: bool,
 }
 
-/// The keys that a workload reads.
+/// The keys that a workload reads: all keys, missing keys, or the 1 % of keys that are hot.
 #[derive(Clone, Copy, Debug)]
 enum Keys {
     All,
@@ -217,11 +218,12 @@ impl Stage for &DbBench {
     }
 }
 
-/// Number of random keys whose memory is prefetched together; see [`Driver::prefetch`].
+/// Number of random keys for which the driver prefetches its own memory in one step; see
+/// [`Driver::prefetch`].
 const PREFETCHED: usize = 32;
 
-/// Puts or deletes `count` keys, `batch` per write. The keys are in order, or drawn at random from
-/// `num` keys.
+/// Puts or deletes `count` keys, `batch` keys per write. If `random`, the keys are drawn from
+/// `num` keys. Otherwise they are in order.
 fn change(
     driver: &mut Driver<'_>,
     worker: &mut Worker<'_>,
@@ -294,7 +296,7 @@ fn seek(driver: &mut Driver<'_>, worker: &mut Worker<'_>, job: &Job<'_>, num: u6
 }
 
 /// Computes checksums of bytes that remain in the processor's nearest cache. The threads therefore
-/// share only the processor's resources.
+/// compete only for the processor, not for memory.
 fn checksum(worker: &mut Worker<'_>, count: u64) {
     let piece = [b'x'; 4096];
     for _ in 0..count {
@@ -310,8 +312,8 @@ fn opens(job: &Job<'_>) -> u64 {
     (job.spec.num / 10_000).max(1)
 }
 
-/// Closes and opens the store repeatedly and leaves it open. One thread does this, because a store
-/// can be open only once.
+/// Closes and opens the store repeatedly, and leaves it open. Only one thread does this, because a
+/// store can be open only once.
 fn reopen(store: &mut Store<'_>, job: &Job<'_>, progress: &mut dyn FnMut(u64)) -> Result<Outcome> {
     let store = std::sync::Mutex::new(store);
     measure::run(ThreadPlan { foreground: 1, ..job.plan() }, progress, &|worker| {

@@ -1,11 +1,13 @@
-//! The workloads of the DeLSM paper. Each has three stages, with one row each: write `num` keys,
-//! delete a share of them, then write `num` keys again or read all keys.
+//! The workloads of the DeLSM paper. Each has three stages, and each stage has its own row in the
+//! results: write `num` keys, delete a share of them, then write `num` keys again or read all
+//! keys.
 //!
 //! The paper does not specify the order of keys, nor whether the second writes use the same keys.
 //! Here the first stage writes `num` distinct keys in a random order. The second stage deletes a
 //! share of them in another random order. The third stage writes (or reads) all `num` keys of the
 //! first stage, including the deleted ones, in a third random order. Background work finishes
-//! between the stages, so that the result of each stage includes its deferred work.
+//! before the next stage begins, so that the result of each stage includes the work that it
+//! deferred.
 use super::{
     Job, Stage,
     ops::Driver,
@@ -113,7 +115,8 @@ impl Stage for DeleteStage {
     }
 }
 
-/// Divides the range `0 .. count` among the threads, and returns the part of one thread.
+/// Divides the range `0 .. count` among `threads` threads. Returns the part of the thread number
+/// `thread`.
 pub fn share_of(count: u64, thread: u64, threads: u64) -> std::ops::Range<u64> {
     let bound = |thread: u64| (u128::from(count) * u128::from(thread) / u128::from(threads)) as u64;
     bound(thread)..bound(thread + 1)

@@ -1,10 +1,11 @@
-//! ForestDB-Benchmark as the LevelDB-Raw paper uses it. `num` documents are loaded, then updated
-//! and read with a Zipfian distribution. Each write has a fixed number of updates and is synced.
+//! ForestDB-Benchmark as the LevelDB-Raw paper uses it. The workload loads `num` documents, then
+//! updates and reads documents with a Zipfian distribution. Each write contains a fixed number of
+//! updates and is synced.
 //!
 //! This workload differs from the original in two points. The original draws the lengths of keys
-//! and values from normal distributions around 32 and 512 bytes; here all keys and values have the
+//! and values from normal distributions around 32 and 512 bytes. Here all keys and values have the
 //! fixed sizes of the run, as in the paper. The original's Zipfian distribution is over groups of
-//! eight adjacent keys; here popularity is spread over all keys (YCSB's scrambled Zipfian), so
+//! eight adjacent keys. Here popularity is spread over all keys (YCSB's scrambled Zipfian), so
 //! that no block cache profits from adjacent keys.
 use super::{
     Job, Stage,

@@ -2,7 +2,7 @@
 use super::{rng::mix, zipf::fnv64};
 use anyhow::{Result, ensure};
 
-/// Encoding of the number of a key.
+/// A mapping from the number of a key to the bytes of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keys {
     /// The keys of db_bench: decimal numbers, padded with zeros to this many bytes.
@@ -21,8 +21,8 @@ impl Keys {
     /// Size of a [`Keys::Hash`] key in bytes.
     pub const HASH_BYTES: usize = 32;
 
-    /// Returns decimal keys of `size` bytes for numbers below `num`. The result is an error if the
-    /// numbers need more digits.
+    /// Returns the mapping to decimal keys of `size` bytes, for numbers below `num`. The result is
+    /// an error if the numbers need more digits than `size`.
     pub fn decimal(size: usize, num: u64) -> Result<Keys> {
         let digits = num.saturating_sub(1).max(1).ilog10() as usize + 1;
         ensure!(size >= digits, "key size {size} is too small for {num} keys: at least {digits} bytes are needed");
@@ -55,7 +55,8 @@ impl Keys {
                 digits(hash, &mut keys[start..]);
             }
             Keys::Hash => {
-                // The first word alone is distinct for every number, because `mix` is a bijection.
+                // The first word of the hash is already different for every number, because `mix`
+                // is a bijection.
                 let first = mix(number ^ 0x5851_F42D_4C95_7F2D);
                 for word in 0..4u64 {
                     let word = if word == 0 { first } else { mix(first.wrapping_add(word)) };
@@ -75,7 +76,7 @@ impl Keys {
     }
 }
 
-/// The texts `00` to `99`.
+/// The decimal texts of two digits, `00` to `99`.
 const DIGIT_PAIRS: [[u8; 2]; 100] = {
     let mut pairs = [[0; 2]; 100];
     let mut n = 0;
@@ -86,7 +87,8 @@ const DIGIT_PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// Writes the digits of `number` to the end of `field`, which contains zeros and is long enough.
+/// Writes the decimal digits of `number` to the end of `field`. The field contains the character
+/// zero everywhere, and it is long enough.
 #[inline]
 fn digits(mut number: u64, field: &mut [u8]) {
     let mut pairs = field.rchunks_exact_mut(2);
@@ -119,7 +121,8 @@ mod tests {
         assert_eq!(key(Keys::Decimal(16), 987_654), "0000000000987654");
         assert_eq!([7, 42, 999].map(|number| key(Keys::Decimal(3), number)), ["007", "042", "999"]);
         assert_eq!(key(Keys::Decimal(20), u64::MAX), u64::MAX.to_string());
-        // This is the key of YCSB's record 0: the FNV-64 hash of eight zero octets, made positive.
+        // The key of YCSB's record 0. Its number is the FNV-64 hash of eight zero octets, made
+        // positive.
         assert_eq!(key(Keys::User, 0), "user6284781860667377211");
         assert_eq!(key(Keys::User, 1), "user8517097267634966620");
     }

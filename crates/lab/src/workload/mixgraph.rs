@@ -1,13 +1,13 @@
 //! mixgraph: a model of the store of a social graph (Cao, Dong, Vemuri, Du, FAST 2020), with the
-//! parameters that RocksDB's db_bench documents for it. It has 85 % gets, 14 % puts and 1 % scans.
-//! Key ranges have different popularity. The sizes of values and the lengths of scans have Pareto
-//! distributions.
+//! parameters that RocksDB's db_bench documents for it. Of all operations, 85 % are gets, 14 % are
+//! puts and 1 % are scans. Key ranges have different popularity. The sizes of values and the
+//! lengths of scans have Pareto distributions.
 //!
-//! As in db_bench, one random number determines the operation, the key range and the key. Three
-//! points differ. The source of random numbers is another one. The size of a value depends only on
-//! its key and generation, so that results can be checked. The rate of operations does not follow
-//! a sine, because the cost of an operation is measured. `reads` is the total number of operations
-//! of all threads.
+//! As in db_bench, one random number determines the operation, the key range and the key. This
+//! model differs from db_bench in three points. The source of random numbers is another one. The
+//! size of a value depends only on its key and generation (number of changes of the key), so that
+//! results can be checked. The rate of operations does not follow a sine, because the lab measures
+//! the cost of an operation. `reads` is the total number of operations of all threads.
 use super::{
     Job, Stage,
     deletes::share_of,
@@ -28,14 +28,15 @@ pub const LIST: [(&str, &str); 2] = [
 /// Shares of gets and puts in thousandths. The other operations are scans.
 const GETS: u64 = 850;
 const PUTS: u64 = 140;
-/// Number of key ranges, and the parameters of a e^(bx) + c e^(dx), the popularity of the x-th
-/// range.
+/// Number of key ranges, and the parameters of their popularity. The popularity of the x-th range
+/// is a e^(bx) + c e^(dx).
 const RANGES: u64 = 30;
 const POPULARITY: [f64; 4] = [14.18, -2.917, 0.0164, -0.08082];
-/// Parameters of a x^b: the share of accesses within a range that go to its x most popular keys.
+/// Parameters of a x^b. This is the share of the accesses to a range that its x most popular keys
+/// receive.
 const KEYS_A: f64 = 0.002312;
 const KEYS_B: f64 = 0.3467;
-/// Distribution of the sizes of values.
+/// Distribution of the sizes of values, in bytes.
 pub const VALUES: Pareto = Pareto { k: 0.2615, sigma: 25.45, least: 10, most: 1024 };
 const SIZES: Sizes = Sizes::Pareto(VALUES);
 /// Distribution of the number of entries per scan.
@@ -52,10 +53,11 @@ pub fn stage(name: &str) -> Option<Mixgraph> {
     LIST.into_iter().find(|(known, _)| *known == name).map(|(name, _)| Mixgraph { name })
 }
 
-/// Popularity of keys.
+/// Popularity of the keys of a store.
 #[derive(Clone, Debug)]
 struct KeyPopularity {
-    /// For each range, in key order: the number of accesses to this range and all ranges before it.
+    /// For each range, in key order: the number of accesses to this range and to all ranges before
+    /// it.
     ends: Vec<u64>,
     /// Number of keys per range.
     keys: u64,
@@ -63,7 +65,7 @@ struct KeyPopularity {
 
 impl KeyPopularity {
     /// Distributes the popularity over `num` keys. Keys after the last complete range are never
-    /// chosen.
+    /// accessed.
     fn new(num: u64) -> KeyPopularity {
         let [a, b, c, d] = POPULARITY;
         let popularity = |x: u64| a * (b * x as f64).exp() + c * (d * x as f64).exp();
@@ -89,8 +91,8 @@ impl KeyPopularity {
     }
 }
 
-/// Returns the popularity rank of a key in its range; 1 is the most popular. `u` is a random
-/// number in 0 to 1.
+/// Returns the popularity rank of a key in its range; rank 1 is the most popular key. `u` is a
+/// random number from 0 to 1.
 fn rank(u: f64) -> u64 {
     (u / KEYS_A).powf(1.0 / KEYS_B).ceil() as u64
 }
@@ -182,8 +184,8 @@ mod tests {
         let (popularity, mut rng, draws) = (KeyPopularity::new(num), Rng::new(3, 3), 300_000u64);
         let mut counts = [0u64; RANGES as usize];
         (0..draws).for_each(|_| counts[(popularity.key(rng.bits() >> 1) / popularity.keys) as usize] += 1);
-        // The published form is a e^(bx) + c e^(dx), divided by its sum. Which range gets which
-        // share was drawn at random.
+        // The published popularity of range x is a e^(bx) + c e^(dx), divided by the sum over all
+        // ranges. The order of these shares over the ranges was drawn at random.
         let law = |x: u64| {
             POPULARITY[0] * (POPULARITY[1] * x as f64).exp() + POPULARITY[2] * (POPULARITY[3] * x as f64).exp()
         };
@@ -191,31 +193,33 @@ mod tests {
         let mut expected: Vec<f64> = (1..=RANGES).map(|x| draws as f64 * law(x) / sum).collect();
         expected.sort_by(f64::total_cmp);
         counts.sort_unstable();
-        // Shares are rounded down to whole numbers as in the original. The least popular range has
-        // the share 1.
+        // The original rounds each share down to a whole number, and so does this code. The least
+        // popular range has the share 1.
         let amplify = (1.0 / law(RANGES)).floor() + 1.0;
         let mut shares: Vec<f64> = (1..=RANGES).map(|x| (amplify * law(x)).floor()).collect();
         shares.sort_by(f64::total_cmp);
         let total: f64 = shares.iter().sum();
         let expected_of = |share: &f64| draws as f64 * share / total;
         let chi = chi_square(&counts, &shares.iter().map(expected_of).collect::<Vec<_>>());
-        // With 29 degrees of freedom the mean is 29 and the deviation 7.6. The bound is five
-        // deviations above. Sorting only lowers the statistic.
+        // The chi-square statistic has 29 degrees of freedom, so its mean is 29 and its standard
+        // deviation is 7.6. The bound is five deviations above the mean. The test sorts the counts,
+        // which can only lower the statistic.
         assert!(chi < 67.0, "{chi}");
         let hottest = counts[29] as f64 / expected[29];
         assert!((0.9..1.1).contains(&hottest), "{hottest}");
     }
 
-    /// Returns the probability of the values between each two edges, and that of the values beyond
-    /// the last edge. These are differences of the distribution function `below`.
+    /// Returns the probability that a value is between each two neighbouring edges, and the
+    /// probability that it is beyond the last edge. `below` is the distribution function, and the
+    /// results are its differences.
     fn shares(edges: &[u64], below: &dyn Fn(f64) -> f64) -> Vec<f64> {
         let mut before = 0.0;
         let upto = edges.iter().map(|edge| below(*edge as f64)).chain([1.0]);
         upto.map(|upto| upto - std::mem::replace(&mut before, upto)).collect()
     }
 
-    /// A share of a x^b of a range's accesses goes to its x most popular keys. A hash determines
-    /// which keys these are.
+    /// The x most popular keys of a range receive the share a x^b of the accesses to the range. A
+    /// hash determines which keys these are.
     #[test]
     fn keys_of_a_range_follow_the_published_power_by_chi_square() {
         let (mut rng, draws) = (Rng::new(9, 9), 1_000_000u64);
@@ -225,12 +229,14 @@ mod tests {
         (0..draws).map(|_| draw()).for_each(|rank| counts[edges.partition_point(|edge| *edge < rank)] += 1);
         let shares = shares(&edges, &|x| KEYS_A * x.powf(KEYS_B));
         let chi = chi_square(&counts, &shares.iter().map(|share| draws as f64 * share).collect::<Vec<_>>());
-        // With 12 degrees of freedom, one statistic in a million exceeds 52.
+        // The chi-square statistic has 12 degrees of freedom. One statistic in a million exceeds
+        // 52.
         assert!(chi < 52.0, "{chi}: {counts:?}");
     }
 
-    /// The distribution function is F(x) = 1 - (1 + k x / sigma)^(-1 / k), rounded to whole
-    /// numbers. Sizes above the limit start again at zero, as in the original.
+    /// The distribution function of sizes is F(x) = 1 - (1 + k x / sigma)^(-1 / k). Sizes are
+    /// rounded to whole numbers. A size above the limit is reduced modulo the limit, as in the
+    /// original.
     #[test]
     fn values_and_scans_follow_the_published_pareto_by_chi_square() {
         let (mut rng, draws) = (Rng::new(11, 11), 1_000_000u64);
@@ -241,14 +247,15 @@ mod tests {
             let mut draw = || pareto.size(rng.unit());
             (0..draws).map(|_| draw()).for_each(|size| counts[edges.partition_point(|edge| *edge < size)] += 1);
             let law = |x: f64| 1.0 - (1.0 + pareto.k * x / pareto.sigma).powf(-1.0 / pareto.k);
-            // Sizes beyond `most` are reduced modulo `most`.
+            // The original reduces sizes above `most` modulo `most`.
             let most = pareto.most as f64;
             let between = |from: f64, to: f64| law(to) - law(from);
             let again =
                 |x: f64| (1..100_000).map(|n| f64::from(n) * most).map(|from| between(from, from + x)).sum::<f64>();
             let shares = shares(&edges, &|x| law(x) + again(x));
             let chi = chi_square(&counts, &shares.iter().map(|share| draws as f64 * share).collect::<Vec<_>>());
-            // With 8 degrees of freedom, one statistic in a million exceeds 43.
+            // The chi-square statistic has 8 degrees of freedom. One statistic in a million exceeds
+            // 43.
             assert!(chi < 43.0, "{pareto:?}: {chi}: {counts:?}");
         }
     }

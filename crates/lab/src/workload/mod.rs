@@ -3,8 +3,8 @@
 //! | module | contents |
 //! |---|---|
 //! | `db_bench` `deletes` `ycsb` `forestdb` `mixgraph` `chainstate` `bare` | the workloads |
-//! | `stage` | the interface to a workload |
-//! | `ops` | single operations: they are performed, checked and counted |
+//! | `stage` | the interface to one measured part of a workload |
+//! | `ops` | single operations, which the driver performs, checks and counts |
 //! | `store` `model` | expected contents of the store |
 //! | `keys` `values` `rng` `zipf` | keys, values and random numbers |
 //!
@@ -34,15 +34,16 @@ pub use stage::{Job, Stage};
 use crate::cell::CellSpec;
 use anyhow::{Result, bail, ensure};
 
-/// Returns the name and the description of every workload. If a name ends with a colon, a number
-/// follows it.
+/// Returns the name and the description of every workload. A name that ends with a colon must be
+/// followed by a number.
 pub fn list() -> Vec<(&'static str, &'static str)> {
     let bench = db_bench::LIST.iter().map(|bench| (bench.name, bench.help));
     let others = forestdb::LIST.into_iter().chain(mixgraph::LIST).chain(chainstate::LIST).chain(bare::LIST);
     bench.chain(deletes::LIST).chain(ycsb::LIST).chain(others).collect()
 }
 
-/// Returns the stages of the workload called `name`. The error lists the existing names.
+/// Returns the stages of the workload called `name`. For an unknown name, the error lists the
+/// existing names.
 pub fn stages(name: &str) -> Result<Vec<Box<dyn Stage>>> {
     if let Some(bench) = db_bench::LIST.iter().find(|bench| bench.name == name) {
         return Ok(vec![Box::new(bench)]);
@@ -69,7 +70,7 @@ pub fn stages(name: &str) -> Result<Vec<Box<dyn Stage>>> {
     bail!("unknown workload {name:?}; the workloads are {}", names.join(", "))
 }
 
-/// Returns the names of the rows of `workloads`, in order.
+/// Returns the names of the rows that `workloads` produce, in order.
 pub fn rows(workloads: &[String]) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for workload in workloads {
@@ -78,11 +79,11 @@ pub fn rows(workloads: &[String]) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Minimum memory limit in bytes. No engine works with less memory.
+/// Minimum memory limit of a cell in bytes. No engine works with less memory.
 const MEMORY_MIN: u64 = 16 << 20;
 
-/// Checks the limits of all workloads, so that an invalid cell is rejected before a store is
-/// opened.
+/// Checks that every workload can run with the parameters of `spec`, so that an invalid cell is
+/// rejected before a store is opened.
 pub fn validate(spec: &CellSpec) -> Result<()> {
     ensure!(!spec.workloads.is_empty(), "no workload given");
     ensure!(spec.num > 0 && spec.threads > 0 && spec.batch > 0, "num, threads and batch must be at least 1");

@@ -1,17 +1,18 @@
-//! The expected value of each key. It is correct also while several threads write the same key.
+//! The driver's model of a store: the expected value of each key. The model is correct even while
+//! several threads write the same key.
 //!
-//! Each change of a key increments the key's *generation*. An odd generation is a put, an even one
+//! Each change of a key increases the key's *generation*. An odd generation is a put, an even one
 //! is a delete, and 0 is a key that was never written. A correct result for a key is the value of
 //! one of the generations `floor ..= newest`. With one writer both bounds are equal. If several
 //! writers change one key concurrently, the order in which the store applies their changes is
-//! unknown, so the range contains all of them. The range ends when the store acknowledges a change
-//! during which no other change of the key was pending, because this change is newer than all of
-//! them.
+//! unknown, so the range contains the generations of all these changes. The range becomes a single
+//! generation again when the store acknowledges a change during which no other change of the key
+//! was pending. That change is newer than all others.
 //!
-//! Accesses to random keys miss all caches in this model, as they do in the store, but only the
-//! store is to be measured. While one thread works, a key therefore takes one byte in the model,
-//! the generation modulo 256. With eight bytes per key, the model would cost 0.3 µs per operation
-//! on a million keys.
+//! Accesses to random keys miss all processor caches in this model, as they do in the store, but
+//! only the store is to be measured. While one thread works, the model therefore has one byte per
+//! key, the generation modulo 256. With eight bytes per key, the model would cost 0.3 µs per
+//! operation on a million keys.
 use std::sync::atomic::{
     AtomicU8, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -21,20 +22,20 @@ use std::sync::atomic::{
 #[derive(Debug)]
 pub struct Model {
     slots: Slots,
-    /// Whether generations must be exact. Otherwise they are stored modulo 256.
+    /// Whether generations must be exact. Otherwise the model may store them modulo 256.
     exact: bool,
 }
 
 #[derive(Debug)]
 enum Slots {
-    /// For one thread at a time: `newest` modulo 256, which equals `floor`.
+    /// The form for one thread. Each byte is `newest` modulo 256, which equals `floor`.
     SingleThreaded(Vec<AtomicU8>),
-    /// For several threads: `newest` in bits 32..64, `newest - floor` in bits 16..32 (all ones mean
-    /// at least that), and the number of pending changes in bits 0..16.
+    /// The form for several threads. Bits 32..64 are `newest`. Bits 16..32 are `newest - floor`,
+    /// and all ones mean at least this number. Bits 0..16 are the number of pending changes.
     Concurrent(Vec<AtomicU64>),
 }
 
-/// A change that the store has not acknowledged yet.
+/// A change of a key that the store has not acknowledged yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
     /// Number of the key.
@@ -47,7 +48,7 @@ pub struct Pending {
 
 const LAG_MAX: u32 = 0xffff;
 
-/// Maximum number of pending changes of one key.
+/// Maximum number of changes of one key that may be pending at the same time.
 pub const PENDING_MAX: usize = 0xffff;
 
 #[derive(Clone, Copy)]
@@ -71,21 +72,22 @@ impl Slot {
     }
 }
 
-/// Returns the generation after `newest` for a put, or for a delete.
+/// Returns the generation of the change that follows `newest`. It is odd for a put and even for a
+/// delete.
 fn next(newest: u32, put: bool) -> u32 {
     newest + if (newest % 2 == 1) == put { 2 } else { 1 }
 }
 
 impl Model {
-    /// Creates a model of `len` keys that were never written. Its generations are `exact`, or equal
-    /// modulo 256.
+    /// Creates a model of `len` keys that were never written. If `exact`, generations are exact.
+    /// Otherwise they may be stored modulo 256.
     pub fn new(len: u64, exact: bool) -> Model {
-        // The allocator returns zeroed memory, whose untouched pages cost nothing.
+        // The allocator returns zeroed memory, and pages of it that are never used take no memory.
         let slots = vec![0u64; len as usize].into_iter().map(AtomicU64::new).collect();
         Model { slots: Slots::Concurrent(slots), exact }
     }
 
-    /// Sets whether a single thread reads and writes from now on.
+    /// Sets whether a single thread performs all reads and writes from now on.
     pub fn set_solo(&mut self, solo: bool) {
         match &self.slots {
             Slots::SingleThreaded(slots) if !solo => {
@@ -115,7 +117,7 @@ impl Model {
         self.len() == 0
     }
 
-    /// Returns the memory of the model in bytes.
+    /// Returns the memory that the model takes, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         match &self.slots {
             Slots::SingleThreaded(slots) => size_of_val(slots.as_slice()) as u64,
@@ -123,7 +125,8 @@ impl Model {
         }
     }
 
-    /// Notes that a put or a delete of a key begins. Must be called before the store is called.
+    /// Notes that a put or a delete of a key begins. The driver must call this before it calls the
+    /// store.
     #[inline]
     pub fn begin(&self, number: u64, put: bool) -> Pending {
         let slots = match &self.slots {
@@ -168,32 +171,33 @@ impl Model {
         }
     }
 
-    /// Returns the oldest valid generation for a read that begins now.
+    /// Returns the oldest generation that a read of this key may return if the read begins now.
     #[inline]
     pub fn floor(&self, number: u64) -> u32 {
         self.slot(number).floor()
     }
 
-    /// Returns the newest valid generation for a read that ends now.
+    /// Returns the newest generation that a read of this key may return if the read ends now.
     #[inline]
     pub fn newest(&self, number: u64) -> u32 {
         self.slot(number).newest
     }
 
-    /// Returns the generation of a put that would begin now.
+    /// Returns the generation that a put of this key would have if it began now.
     #[inline]
     pub fn coming(&self, number: u64) -> u32 {
         next(self.newest(number), true)
     }
 
-    /// Returns whether the key is present; `None` while a pending change makes this uncertain.
+    /// Returns whether the key is present. Returns `None` while a pending change makes this
+    /// uncertain.
     #[inline]
     pub fn present(&self, number: u64) -> Option<bool> {
         let slot = self.slot(number);
         (slot.lag == 0).then_some(slot.newest % 2 == 1)
     }
 
-    /// Returns the numbers of the present keys according to their newest generations.
+    /// Returns the numbers of the keys that are present in their newest generations.
     pub fn live(&self) -> impl Iterator<Item = u64> {
         (0..self.len()).filter(|&number| self.newest(number) % 2 == 1)
     }

@@ -1,5 +1,5 @@
-//! Single operations on a store. Each is performed, checked against the expected contents, and
-//! counted.
+//! Single operations on a store. The driver performs each operation, checks its result against the
+//! expected contents, and counts it.
 use super::{model::Pending, store::Content};
 use crate::{
     measure::{Kind, Worker},
@@ -10,17 +10,18 @@ use std::hint::black_box;
 
 /// Bytes per cache line.
 const CACHE_LINE: usize = 64;
-/// Number of cache lines to prefetch of a value. The processor prefetches the rest of a long value
-/// by itself.
+/// Maximum number of cache lines of a value that the driver prefetches. The processor itself
+/// prefetches the rest of a long value.
 const PREFETCHED_LINES: usize = 4;
 
-/// Performs the operations of one thread on a store. The buffers are reused, so an operation
-/// allocates no memory.
+/// The driver: performs the operations of one thread on a store. It reuses its buffers, so an
+/// operation allocates no memory.
 pub struct Driver<'a> {
     target: &'a dyn Target,
     content: &'a Content,
     sync: bool,
-    /// Whether other threads change values during a scan. The scan returns the values at its start.
+    /// Whether other threads change values during a scan. A scan then returns the values at the
+    /// time at which it started.
     overwritten: bool,
     key: Vec<u8>,
     from: Vec<u8>,
@@ -28,7 +29,7 @@ pub struct Driver<'a> {
 }
 
 impl<'a> Driver<'a> {
-    /// Creates a driver. If `sync`, each write is durable on return.
+    /// Creates a driver. If `sync`, each write is durable when its call returns.
     pub fn new(target: &'a dyn Target, content: &'a Content, sync: bool) -> Driver<'a> {
         let value = Vec::with_capacity(content.values.size());
         Driver {
@@ -42,15 +43,15 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// If `overwritten`, a scan may return values that are older than the newest ones at the time
-    /// of its step.
+    /// Sets whether other threads change values during a scan. If `overwritten`, an entry of a scan
+    /// may have an older value than the newest one.
     pub fn with_concurrent_writers(self, overwritten: bool) -> Driver<'a> {
         Driver { overwritten, ..self }
     }
 
-    /// Prefetches the driver's own memory for puts of these keys. Accesses for random keys miss all
-    /// caches. They cost 0.2 µs each if they happen one by one between operations of the store, and
-    /// a tenth of that if they are prefetched together.
+    /// Prefetches the driver's own memory for puts of these keys. The driver's accesses to random
+    /// keys miss all caches. An access costs 0.2 µs if it happens between two operations of the
+    /// store. It costs a tenth of that if many accesses are prefetched together.
     pub fn prefetch(&self, numbers: &[u64]) {
         let (model, values) = (&self.content.model, &self.content.values);
         let slots = numbers.iter().fold(0, |all, number| all ^ model.newest(*number));
@@ -64,7 +65,7 @@ impl<'a> Driver<'a> {
         black_box((slots, texts));
     }
 
-    /// Puts the key's next value.
+    /// Puts the next value of the key.
     #[inline]
     pub fn put(&mut self, worker: &mut Worker<'_>, number: u64) -> Result<()> {
         let content = self.content;
@@ -89,7 +90,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Reads the key.
+    /// Reads the key and checks the result.
     #[inline]
     pub fn get(&mut self, worker: &mut Worker<'_>, number: u64) -> Result<()> {
         let content = self.content;
@@ -109,7 +110,8 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Reads a key that is never written: the key of `number` followed by a dot.
+    /// Reads a key that is never written. Its bytes are the key of `number` followed by a dot. The
+    /// store must not find it.
     pub fn get_missing(&mut self, worker: &mut Worker<'_>, number: u64) -> Result<()> {
         self.content.keys.write(number, &mut self.key);
         self.key.push(b'.');
@@ -118,8 +120,9 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Reads the key, then writes it. In a store with merged fields, the write replaces one field
-    /// of the value; otherwise it replaces the whole value.
+    /// Reads the key, then writes it. In a store with merged fields (YCSB's updates that replace
+    /// one of ten fields), the write replaces one field of the value. Otherwise it replaces the
+    /// whole value.
     pub fn read_modify_write(&mut self, worker: &mut Worker<'_>, number: u64) -> Result<()> {
         let start = worker.now();
         self.merge(worker, number)?;
@@ -127,7 +130,8 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Does the same as an update. Its times are recorded as those of a get and a put.
+    /// Performs an update: reads the key, then writes it as a read-modify-write does. The times are
+    /// recorded as those of one get and one put.
     pub fn merge(&mut self, worker: &mut Worker<'_>, number: u64) -> Result<()> {
         self.get(worker, number)?;
         let content = self.content;
@@ -141,7 +145,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Puts or deletes the keys of `numbers` in one batch.
+    /// Puts or deletes the keys of `numbers` in one batch. `batch` is memory that is reused.
     pub fn batch(
         &mut self,
         worker: &mut Worker<'_>,
@@ -172,9 +176,9 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Reads at most `limit` entries in order and returns their number. The scan starts at the key
-    /// of `from`, or without it at the first key (the last one if `reverse`). If other threads
-    /// insert keys, only the keys that existed at the start must be in the result.
+    /// Reads at most `limit` entries in key order and returns their number. The scan starts at the
+    /// key of `from`. Without `from`, it starts at the first key, or at the last key if `reverse`.
+    /// If other threads insert keys, only the keys that existed at the start must be in the result.
     pub fn scan(
         &mut self,
         worker: &mut Worker<'_>,
@@ -211,23 +215,24 @@ impl<'a> Driver<'a> {
     }
 }
 
-/// Memory of a batch, which the next batch reuses.
+/// Memory for the changes of a batch, which the next batch reuses.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// Each change, and the end of its key in the buffer of all keys.
+    /// Each change of the batch. The number is the end of the change's key in the buffer of all
+    /// keys.
     pending: Vec<(Pending, usize)>,
 }
 
-/// Walks over all expected keys in order while a scan runs. The scan must return the next key that
-/// is present.
+/// Checks a scan while it runs. It walks over all expected keys in order, and the scan must return
+/// the next key that is present.
 pub struct ExpectedScan<'a> {
     content: &'a Content,
-    /// The remaining positions `next .. end`, or the same in reverse.
+    /// The positions in key order that remain: `next .. end`, from the last one down if `reverse`.
     next: u64,
     end: u64,
     reverse: bool,
-    /// The scan may miss inserted keys from this number on, because their insert may have happened
-    /// after the scan started.
+    /// The scan may miss keys with this or a higher number. These keys are inserted concurrently,
+    /// possibly after the scan started.
     sure_below: u64,
     /// Whether values may be older than the newest; see [`Driver::with_concurrent_writers`].
     overwritten: bool,
@@ -235,8 +240,8 @@ pub struct ExpectedScan<'a> {
 }
 
 impl<'a> ExpectedScan<'a> {
-    /// Starts at the key of `from`, or without it at the first key (the last one if `reverse`).
-    /// `key` is a buffer to reuse.
+    /// Starts at the key of `from`. Without `from`, starts at the first key, or at the last key if
+    /// `reverse`. `key` is a buffer to reuse.
     pub fn new(content: &'a Content, from: Option<u64>, reverse: bool, key: Vec<u8>) -> ExpectedScan<'a> {
         let place = from.map(|number| content.place(number));
         let (next, end) = match (place, reverse) {
@@ -260,7 +265,7 @@ impl<'a> ExpectedScan<'a> {
         Some(self.content.at(place))
     }
 
-    /// Checks the next entry returned by the scan.
+    /// Checks one entry that the scan returned. It must be the next expected entry.
     #[inline]
     pub fn check_next(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         if !self.content.checked {
@@ -288,7 +293,7 @@ impl<'a> ExpectedScan<'a> {
         number >= self.sure_below || self.content.model.present(number) != Some(true)
     }
 
-    /// Checks that the scan may end here.
+    /// Checks that no expected entry remains, because the scan has ended.
     fn end(&mut self) -> Result<()> {
         while self.content.checked
             && let Some(number) = self.step()

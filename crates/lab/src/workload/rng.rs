@@ -1,8 +1,9 @@
-//! A random number generator of this crate, so that a seed gives the same operations on every
-//! machine and in every version.
+//! A random number generator. The crate has its own, so that a seed gives the same operations on
+//! every machine and in every version.
 //!
 //! The generator is xoshiro256++, seeded by splitmix64 (Blackman and Vigna). A seed and a label
-//! identify a stream of numbers, so that the threads and workloads of a run draw independently.
+//! identify a stream of numbers. The threads and workloads of a run have different labels, so they
+//! draw independently.
 
 /// A stream of random numbers.
 #[derive(Clone, Debug)]
@@ -28,14 +29,14 @@ impl Rng {
         result
     }
 
-    /// Returns a uniform number in `0 .. bound`; 0 if `bound` is 0. The deviation from uniformity
-    /// is below `bound` / 2^64.
+    /// Returns a uniform random number in `0 .. bound`; 0 if `bound` is 0. The deviation from a
+    /// uniform distribution is below `bound` / 2^64.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Returns a uniform number in `0.0 .. 1.0`, in steps of 2^-53.
+    /// Returns a uniform random number in `0.0 .. 1.0`, in steps of 2^-53.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
@@ -45,8 +46,8 @@ impl Rng {
 /// 2^64 / golden ratio, made odd: the increment of splitmix64.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Returns the finalizer of splitmix64 for `x`. It is a bijection in which every input bit flips
-/// half of the output bits.
+/// Returns the result of splitmix64's final step for `x`. The step is a bijection. If one input
+/// bit flips, about half of the output bits flip.
 #[inline]
 pub fn mix(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -54,13 +55,14 @@ pub fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Returns a number for a text, to label streams by name.
+/// Returns a number for a text. It serves as the label of a stream, so that streams have names.
 pub fn label(text: &str) -> u64 {
     text.bytes().fold(GOLDEN, |sum, byte| mix(sum ^ u64::from(byte)))
 }
 
 /// A random permutation of `0 .. len` that needs no memory. It applies a bijection on the next
-/// power of two until the result is below `len`, which takes at most two steps on average.
+/// power of two repeatedly, until the result is below `len`. This takes at most two steps on
+/// average.
 #[derive(Clone, Debug)]
 pub struct Permutation {
     len: u64,
@@ -77,13 +79,14 @@ impl Permutation {
         Permutation { len, mask, shift: mask.count_ones().div_ceil(2), keys: std::array::from_fn(|_| rng.bits() | 1) }
     }
 
-    /// Returns the element at `index`, which is below the length.
+    /// Returns the element of the permutation at `index`, which must be below the length.
     #[inline]
     pub fn at(&self, index: u64) -> u64 {
         let mut x = index;
         loop {
             for key in self.keys {
-                // Each step is invertible on the low bits, so their composition is invertible, too.
+                // Each step is a bijection on the low bits, so the steps together are a bijection,
+                // too.
                 x = x.wrapping_mul(key).wrapping_add(key >> 32) & self.mask;
                 x ^= x >> self.shift;
             }
@@ -109,7 +112,8 @@ mod tests {
 
     #[test]
     fn reference_vector_of_xoshiro256_plus_plus() {
-        // With the state 1, 2, 3, 4, these are the first outputs of the authors' C code.
+        // The expected numbers are the first outputs of the authors' C code with the state 1, 2, 3,
+        // 4.
         let mut rng = Rng([1, 2, 3, 4]);
         assert_eq!([rng.bits(), rng.bits(), rng.bits()], [41943041, 58720359, 3588806011781223]);
     }
@@ -131,8 +135,8 @@ mod tests {
         (0..draws).for_each(|_| counts[rng.below(cells as u64) as usize] += 1);
         let expected = draws as f64 / cells as f64;
         let chi: f64 = counts.iter().map(|&n| (n as f64 - expected).powi(2) / expected).sum();
-        // With 999 degrees of freedom the mean is 999 and the deviation 44.7. The bounds are five
-        // deviations away.
+        // The chi-square statistic has 999 degrees of freedom, so its mean is 999 and its standard
+        // deviation is 44.7. The bounds are five deviations from the mean.
         assert!((775.0..1223.0).contains(&chi), "{chi}");
     }
 

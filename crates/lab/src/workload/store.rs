@@ -1,4 +1,4 @@
-//! The store of a cell and its expected contents.
+//! The store of a cell (one engine in one round), and the contents that the driver expects in it.
 use super::{
     keys::Keys,
     model::Model,
@@ -21,34 +21,34 @@ use std::{
 /// Expected contents of a store, and the encoding of its keys and values.
 #[derive(Debug)]
 pub struct Content {
-    /// The encoding of its keys.
+    /// The mapping from the numbers of keys to their bytes.
     pub keys: Keys,
-    /// The values that can be put.
+    /// The values that the driver can put.
     pub values: Values,
     /// Expected generation (number of changes) of each key. Numbers from `num` on are reserved for
-    /// inserts.
+    /// keys that are inserted later.
     pub model: Model,
     /// Number of keys from which fills and reads choose.
     pub num: u64,
-    /// The inserted keys, whose numbers follow those of the fill.
+    /// The keys that are inserted later. Their numbers follow those of the fill.
     pub inserts: Inserts,
-    /// Whether the results of reads are checked.
+    /// Whether the driver checks the results of reads.
     pub checked: bool,
-    /// The numbers of the keys in key order. It is computed when a scan needs it. Decimal keys do
-    /// not need it, because their numbers are in key order.
+    /// The numbers of the keys in key order. This order is computed when a scan needs it. Decimal
+    /// keys do not need it, because their numbers are already in key order.
     order: Option<KeyOrder>,
 }
 
 #[derive(Debug)]
 struct KeyOrder {
-    /// The numbers of all keys, in the order of the keys.
+    /// The numbers of all keys, sorted by key.
     sorted: Vec<u32>,
-    /// The position of each number in `sorted`.
+    /// For each number, its position in `sorted`.
     rank: Vec<u32>,
 }
 
 impl Content {
-    /// Creates empty contents for `num` keys and room for `room` inserts.
+    /// Creates empty contents for `num` keys, with room for `room` keys that are inserted later.
     pub fn new(keys: Keys, values: Values, num: u64, room: u64) -> Content {
         let exact = values.form() == Form::Fields; // the replaced field depends on it
         Content {
@@ -62,14 +62,14 @@ impl Content {
         }
     }
 
-    /// Creates db_bench's contents for `spec`: decimal keys, and values of `value_size` bytes.
+    /// Creates empty contents with db_bench's keys: decimal keys, and values of `value_size` bytes.
     pub fn decimal(spec: &CellSpec, value_size: usize) -> Result<Content> {
         let keys = Keys::decimal(spec.key_size, spec.num)?;
         let values = Values::new(value_size, spec.compression_ratio, spec.seed, Form::Whole);
         Ok(Content::new(keys, values, spec.num, 0))
     }
 
-    /// Creates contents with decimal keys, and values of several sizes.
+    /// Creates empty contents with decimal keys, and values of several sizes.
     pub fn sized(spec: &CellSpec, sizes: Sizes) -> Result<Content> {
         let keys = Keys::decimal(spec.key_size, spec.num)?;
         Ok(Content::new(keys, Values::sized(sizes, spec.compression_ratio, spec.seed), spec.num, 0))
@@ -102,13 +102,13 @@ impl Content {
         self.order.as_ref().map_or(place, |order| u64::from(order.sorted[place as usize]))
     }
 
-    /// Returns the position of the key of `number` in key order.
+    /// Returns the position of key `number` in key order.
     #[inline]
     pub fn place(&self, number: u64) -> u64 {
         self.order.as_ref().map_or(number, |order| u64::from(order.rank[number as usize]))
     }
 
-    /// Returns the total size of the keys and values that are present.
+    /// Returns the total size in bytes of the keys and values that are present.
     pub fn live_bytes(&self) -> u64 {
         let value = |number| self.values.len_of(number, self.model.newest(number));
         self.model.live().map(|number| (self.keys.len_of(number) + value(number)) as u64).sum()
@@ -121,14 +121,15 @@ impl Content {
     }
 }
 
-/// The inserted keys after the loaded ones. As in YCSB, a key may be read when all inserts with
-/// lower numbers are acknowledged.
+/// The keys that are inserted after the load. As in YCSB, a key may be read only when the store
+/// has acknowledged all inserts with lower numbers.
 #[derive(Debug)]
 pub struct Inserts {
     next: AtomicU64,
-    /// All numbers below this one are acknowledged.
+    /// The store has acknowledged the inserts of all numbers below this one.
     below: AtomicU64,
-    /// Acknowledged numbers that follow a gap. No I/O happens under the lock.
+    /// Acknowledged numbers above a number that is not acknowledged yet. No I/O happens under the
+    /// lock.
     ahead: Mutex<BTreeSet<u64>>,
 }
 
@@ -137,12 +138,12 @@ impl Inserts {
         Inserts { next: AtomicU64::new(num), below: AtomicU64::new(num), ahead: Mutex::default() }
     }
 
-    /// Returns the next unused number.
+    /// Returns the next unused number for an insert.
     pub fn begin(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Notes that `number` is in the store.
+    /// Notes that the store has acknowledged the insert of `number`.
     pub fn end(&self, number: u64) {
         let mut ahead = self.ahead.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         ahead.insert(number);
@@ -153,7 +154,7 @@ impl Inserts {
         self.below.store(below, Ordering::Release);
     }
 
-    /// Returns the bound below which all numbers are acknowledged.
+    /// Returns the number below which all inserts are acknowledged.
     #[inline]
     pub fn below(&self) -> u64 {
         self.below.load(Ordering::Acquire)
@@ -172,7 +173,8 @@ pub struct Store<'e> {
 }
 
 impl<'e> Store<'e> {
-    /// Returns the store in the subdirectory `store` of the cell's directory. It is not open yet.
+    /// Returns the store in the subdirectory `store` of the cell's directory. The store is not open
+    /// yet.
     pub fn at(engine: &'e dyn Engine, spec: &CellSpec) -> Result<Store<'e>> {
         let (dir, settings) = (spec.dir.join("store"), spec.settings.clone());
         let checked = spec.check_answers;
@@ -180,14 +182,14 @@ impl<'e> Store<'e> {
         Ok(Store { engine, settings, checked, dir, target: None, content })
     }
 
-    /// Creates and opens a new store in this directory. An existing store is replaced.
+    /// Creates and opens a new store in this subdirectory. An existing store is replaced.
     pub fn create(engine: &'e dyn Engine, spec: &CellSpec) -> Result<Store<'e>> {
         let mut store = Store::at(engine, spec)?;
         store.recreate()?;
         Ok(store)
     }
 
-    /// Replaces the store by an empty one for `content`.
+    /// Replaces the store by an empty one, in which the driver will expect `content`.
     pub fn fresh(&mut self, content: Content) -> Result<()> {
         self.content = Content { checked: self.checked, ..content };
         self.recreate()
@@ -221,12 +223,12 @@ impl<'e> Store<'e> {
         &self.dir
     }
 
-    /// Returns whether the store is in a file system, where the sizes of its files can be measured.
+    /// Returns whether the store is in a file system. The sizes of its files can then be measured.
     pub fn is_in_file_system(&self) -> bool {
         self.engine.below() == StoreMedium::FileSystem
     }
 
-    /// Sets whether one thread or several threads work on the store from now on.
+    /// Sets the number of threads that work on the store from now on.
     pub fn set_threads(&mut self, threads: usize) {
         self.content.model.set_solo(threads == 1);
     }

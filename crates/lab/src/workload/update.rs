@@ -1,11 +1,11 @@
-//! Semantics of an update in YCSB.
+//! The meaning of an update in YCSB.
 use serde::{Deserialize, Serialize};
 
-/// What an update does.
+/// The effect of an update on a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Update {
-    /// Puts a whole record.
+    /// Puts a whole record without reading the old one.
     #[default]
     Blind,
     /// Reads the record, replaces one of its ten fields, and puts it back. YCSB's own binding for

@@ -1,25 +1,26 @@
-//! Values: parts of one buffer of compressible text, which the key and the generation (number of
-//! changes of the key) select. Every value can be checked without storing it, and making a value
-//! needs no copy.
+//! The values that the driver puts. They are parts of one buffer of compressible text. The key and
+//! the generation (number of changes of the key) determine the part. The driver can therefore
+//! check every value without storing it, and it makes a value without a copy.
 //!
 //! The buffer is that of db_bench. It consists of pieces of 100 bytes. Each piece is a random
 //! text, repeated until the piece is full; the random numbers are those of LevelDB with seed 301.
 //! A value starts at one of 2^20 positions. A value that consists of whole pieces starts at one of
 //! 10,485 positions; its pieces are those of db_bench and compress in the same way. The
-//! probability that a wrong value equals the right one is one in the number of positions, so a
-//! store that confuses values is detected soon.
+//! probability that a wrong value equals the right one is one divided by the number of positions,
+//! so a store that confuses values is detected soon.
 use super::rng::mix;
 
-/// The values of one store: makes them and checks them.
+/// The values of one store. This type makes values and checks them.
 #[derive(Debug)]
 pub struct Values {
     buffer: Vec<u8>,
     len: usize,
-    /// Whether a value consists of whole pieces.
+    /// Whether values consist of whole pieces of the buffer.
     whole_pieces: bool,
     salt: u64,
     form: Form,
-    /// Distribution of sizes, if values have different sizes. `len` is then the maximum size.
+    /// Distribution of sizes, if values have different sizes. In this case `len` is the maximum
+    /// size.
     sizes: Option<Sizes>,
 }
 
@@ -33,7 +34,8 @@ pub enum Sizes {
 }
 
 impl Sizes {
-    /// Returns a size for the random number `u` in 0 to 1. The smallest `u` gives the largest size.
+    /// Returns the size in bytes for the random number `u` from 0 to 1. The smallest `u` gives the
+    /// largest size.
     fn size(&self, u: f64) -> u64 {
         match self {
             Sizes::Pareto(pareto) => pareto.size(u),
@@ -53,8 +55,8 @@ impl Sizes {
     }
 }
 
-/// A generalised Pareto distribution of sizes from 0, limited as in RocksDB's db_bench: a size is
-/// at least `least`, and a size above `most` is taken modulo `most`.
+/// A generalised Pareto distribution of sizes from 0, limited as in RocksDB's db_bench. A size is
+/// at least `least`. A size above `most` is reduced modulo `most`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the distribution's own names")]
 pub struct Pareto {
@@ -65,7 +67,8 @@ pub struct Pareto {
 }
 
 impl Pareto {
-    /// Returns a size for the random number `u` in 0 to 1. The smallest `u` gives the largest size.
+    /// Returns the size in bytes for the random number `u` from 0 to 1. The smallest `u` gives the
+    /// largest size.
     pub fn size(&self, u: f64) -> u64 {
         let size = if u <= 0.0 { self.sigma } else { self.sigma * (u.powf(-self.k) - 1.0) / self.k };
         let size = size.ceil().max(0.0) as u64;
@@ -79,8 +82,8 @@ impl Pareto {
 pub enum Form {
     /// The whole value.
     Whole,
-    /// One of ten fields in turn, from the second put of a key on. This is YCSB's update with a
-    /// merge.
+    /// One of ten fields. From the second put of a key on, each put replaces the next field in
+    /// turn. This is YCSB's update with a merge.
     Fields,
 }
 
@@ -93,13 +96,14 @@ const PLACES: usize = 1 << 20;
 const PIECE: usize = 100;
 /// Maximum size in bytes of a value that consists of whole pieces.
 const PIECES_MAX: usize = 1000;
-/// Number of neighbouring keys whose values of one generation are adjacent in the buffer (a walk),
-/// as db_bench's values are. Checking the entries of a scan then causes no cache misses.
+/// Number of neighbouring keys in a walk. The values of these keys in one generation are adjacent
+/// in the buffer, as db_bench's values are. The driver can then check the entries of a scan
+/// without cache misses.
 const WALK: u64 = 1 << 10;
 
 impl Values {
     /// Creates values of `len` bytes that compress to `ratio` of their size. The seed determines
-    /// the value of each key.
+    /// the value of each key in each generation.
     pub fn new(len: usize, ratio: f64, seed: u64, form: Form) -> Values {
         let mut random = ParkMiller(301);
         let whole_pieces = len > 0 && len.is_multiple_of(PIECE) && len <= PIECES_MAX;
@@ -121,7 +125,7 @@ impl Values {
         self.sizes
     }
 
-    /// Returns the size in bytes of the value that a generation has. Generations that are equal
+    /// Returns the size in bytes of the value of a key in a generation. Generations that are equal
     /// modulo 256 have equal sizes.
     #[inline]
     pub fn len_of(&self, number: u64, generation: u32) -> usize {
@@ -145,8 +149,8 @@ impl Values {
         self.buffer.len() as u64
     }
 
-    /// Returns the text of a generation. It is the value, if puts replace the whole value.
-    /// Generations that are equal modulo 256 have equal texts.
+    /// Returns the text of a key in a generation. If puts replace the whole value, this text is the
+    /// value. Generations that are equal modulo 256 have equal texts.
     #[inline]
     pub fn text(&self, number: u64, generation: u32) -> &[u8] {
         let start = mix(self.salt ^ (number / WALK).wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ u64::from(generation as u8));
@@ -161,7 +165,7 @@ impl Values {
         &self.buffer[place..place + self.len_of(number, generation)]
     }
 
-    /// Returns the byte range that the put of a generation replaced.
+    /// Returns the range of bytes of the value that the put of a generation replaced.
     pub fn replaced(&self, number: u64, generation: u32) -> std::ops::Range<usize> {
         match self.form {
             Form::Fields if generation > 1 => self.field(turn(number, updates(generation)) as usize),
@@ -205,7 +209,8 @@ impl Values {
         newest.checked_sub(back).map_or(1, |update| 3 + 2 * update as u32)
     }
 
-    /// Returns the byte range of a field. The last field takes the remainder.
+    /// Returns the range of bytes of a field. The last field also has the bytes that remain after
+    /// the division by ten.
     fn field(&self, field: usize) -> std::ops::Range<usize> {
         let len = self.len / FIELDS;
         let end = if field + 1 == FIELDS { self.len } else { (field + 1) * len };
@@ -213,8 +218,8 @@ impl Values {
     }
 }
 
-/// Returns the number of puts of a key after its first one. A store with merged fields has no
-/// deletes.
+/// Returns the number of puts of a key after its first one. The number follows from the
+/// generation, because a store with merged fields has no deletes.
 fn updates(generation: u32) -> u64 {
     u64::from(generation - 3) / 2
 }
@@ -224,8 +229,8 @@ fn turn(number: u64, update: u64) -> u64 {
     (mix(number) % FIELDS as u64 + update) % FIELDS as u64
 }
 
-/// Appends a piece of 100 bytes: a random printable text of 100 × `ratio` bytes, at least one
-/// byte, repeated.
+/// Appends a piece of 100 bytes to the buffer: a random printable text of 100 × `ratio` bytes, at
+/// least one byte, which is repeated until the piece is full.
 fn piece(random: &mut ParkMiller, ratio: f64, buffer: &mut Vec<u8>) {
     let raw = ((PIECE as f64 * ratio) as usize).clamp(1, PIECE);
     let start = buffer.len();
@@ -235,8 +240,8 @@ fn piece(random: &mut ParkMiller, ratio: f64, buffer: &mut Vec<u8>) {
     }
 }
 
-/// The minimal standard generator of Park and Miller, which LevelDB uses: each number x is
-/// followed by 16807 x mod 2^31 − 1.
+/// The minimal standard generator of Park and Miller, which LevelDB uses. The number after x is
+/// 16807 x mod 2^31 − 1.
 struct ParkMiller(u32);
 
 impl ParkMiller {

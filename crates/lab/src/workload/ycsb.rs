@@ -6,11 +6,11 @@
 //! the threads. The order of keys and the distributions are those of the original; the source of
 //! random numbers is another one.
 //!
-//! YCSB's own bindings differ in the meaning of an update, so the meaning is explicit here. An
+//! YCSB's own bindings disagree about the meaning of an update, so a run selects the meaning. An
 //! *update* puts a whole record (`blind`), or reads the record, replaces one field and puts the
-//! record back (`merge`). A *read-modify-write* always reads. With merged fields, the driver
-//! serialises changes of one record, because a lost update could not be distinguished from a wrong
-//! result.
+//! record back (`merge`). A *read-modify-write* always reads. With `merge`, the driver performs
+//! the changes of one record one after another. Otherwise a lost update could not be distinguished
+//! from a wrong result.
 pub use super::update::Update;
 
 use super::{
@@ -45,10 +45,11 @@ pub const LIST: [(&str, &str); 9] = [
 
 /// Maximum length of a scan in records.
 const SCAN_MAX: u64 = 100;
-/// Number of locks that serialise the merges of a record.
+/// Number of locks for the changes of records. The changes of one record always have the same
+/// lock.
 const LOCKS: usize = 1024;
 
-/// The load of the records, or one of the workloads.
+/// The workload that loads the records, or one of the others.
 pub struct Ycsb {
     name: String,
     mix: Option<OperationMix>,
@@ -104,13 +105,14 @@ fn operations(spec: &CellSpec) -> u64 {
 }
 
 impl OperationMix {
-    /// Returns twice the expected number of inserts, the number of future keys that YCSB reserves.
+    /// Returns the number of future keys that YCSB reserves, which is twice the expected number of
+    /// inserts.
     fn reserve(self, ops: u64) -> u64 {
         ops * self.insert * 2 / 100
     }
 
-    /// Returns an upper bound of the number of inserts. It is the reserve plus a number that
-    /// exceeds ten deviations in short runs.
+    /// Returns an upper bound of the number of inserts. It is the reserve plus 100. In short runs,
+    /// these 100 exceed ten standard deviations of the number of inserts.
     fn room(self, ops: u64) -> u64 {
         if self.insert == 0 { 0 } else { (self.reserve(ops) + 100).min(ops) }
     }
@@ -182,7 +184,7 @@ impl Stage for Ycsb {
     }
 }
 
-/// Chooses one of the existing records.
+/// Chooses one of the existing records according to its popularity.
 #[derive(Clone, Debug)]
 enum RecordChooser {
     Scrambled(Scrambled),
@@ -195,14 +197,15 @@ impl RecordChooser {
         let records = content.inserts.below();
         match mix.choice {
             Popularity::Latest => RecordChooser::Latest(Zipf::new(records.saturating_sub(1))),
-            // The range has one more than records and reserve, because the original's upper bound
-            // is inclusive.
+            // The original's upper bound is inclusive, so the range has one number more than
+            // records and reserve.
             Popularity::Zipfian => RecordChooser::Scrambled(Scrambled::new(records + mix.reserve(ops) + 1)),
             Popularity::Uniform => RecordChooser::Uniform,
         }
     }
 
-    /// Returns an existing record. A number beyond the last acknowledged insert is drawn again.
+    /// Returns the number of an existing record. If the drawn number is beyond the last
+    /// acknowledged insert, the function draws again.
     fn choose(&mut self, rng: &mut Rng, below: u64) -> u64 {
         match self {
             RecordChooser::Scrambled(scrambled) => loop {
@@ -221,7 +224,7 @@ impl RecordChooser {
     }
 }
 
-/// State of one thread of a workload.
+/// State of one thread that runs a workload.
 struct Client<'a> {
     mix: OperationMix,
     chooser: RecordChooser,

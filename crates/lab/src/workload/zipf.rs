@@ -3,10 +3,10 @@ use super::rng::Rng;
 
 /// The exponent θ of YCSB.
 const THETA: f64 = 0.99;
-/// Number of items of the scrambled distribution, less one. It does not depend on the number of
-/// records.
+/// Number of items of the scrambled distribution, less one. It is a constant of YCSB and does not
+/// depend on the number of records.
 const SCRAMBLED_ITEMS: u64 = 10_000_000_000;
-/// YCSB's constant for the sum of i^−θ over these items.
+/// YCSB's constant for the sum of i^−θ over the items of the scrambled distribution.
 const SCRAMBLED_ZETA: f64 = 26.469_028_201_783_02;
 
 /// Returns the FNV-1a hash of the eight octets of `x`, lowest first, made positive as in Java.
@@ -19,8 +19,8 @@ pub fn fnv64(x: u64) -> u64 {
     (hash as i64).unsigned_abs()
 }
 
-/// Zipfian numbers `0 .. items`. The smallest number is the most frequent one (Gray et al., SIGMOD
-/// 1994).
+/// A Zipfian distribution of numbers `0 .. items`. The smallest number is the most frequent one
+/// (Gray et al., SIGMOD 1994).
 #[derive(Clone, Debug)]
 pub struct Zipf {
     items: u64,
@@ -29,7 +29,8 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// Creates the distribution over `items` numbers, at least one. This takes O(`items`) time.
+    /// Creates the distribution over `items` numbers; `items` is at least one. This takes
+    /// O(`items`) time.
     pub fn new(items: u64) -> Zipf {
         Zipf::with_zeta(items.max(1), zeta(0.0, 0, items.max(1)))
     }
@@ -61,12 +62,12 @@ impl Zipf {
         ((self.items as f64 * (self.eta * u - self.eta + 1.0).powf(alpha)) as u64).min(self.items - 1)
     }
 
-    /// Returns the probability of `i`. For the first two items it follows from Zipf's law, for the
-    /// others from the inverse of the method's formula.
+    /// Returns the probability of the number `i`. For the first two items it follows from Zipf's
+    /// law. For the others it follows from the inverse of the method's formula.
     #[cfg(test)]
     pub(super) fn probability(&self, i: u64) -> f64 {
         let law = |i: u64| (i as f64).powf(-THETA) / self.zeta;
-        // Returns the u below which the drawn number is below n.
+        // Returns the bound of the random number u. For a u below it, the drawn number is below n.
         let below = |n: u64| {
             let first = (1.0 + 0.5f64.powf(THETA)) / self.zeta;
             let u = 1.0 - (1.0 - (n as f64 / self.items as f64).powf(1.0 - THETA)) / self.eta;
@@ -81,13 +82,13 @@ impl Zipf {
     }
 }
 
-/// Adds the sum of i^−θ for `i` in `from + 1 ..= to` to `sum`.
+/// Adds i^−θ to `sum` for each `i` in `from + 1 ..= to`, and returns the result.
 fn zeta(sum: f64, from: u64, to: u64) -> f64 {
     (from + 1..=to).fold(sum, |sum, i| sum + (i as f64).powf(-THETA))
 }
 
-/// Zipfian popularity that hashing spreads over `0 .. items`. The most popular item has a share of
-/// 1 / 26.47, whatever `items` is.
+/// A Zipfian distribution whose popular items are spread over `0 .. items` by a hash. The most
+/// popular item has a share of 1 / 26.47, whatever `items` is.
 #[derive(Clone, Debug)]
 pub struct Scrambled {
     zipf: Zipf,
@@ -95,7 +96,7 @@ pub struct Scrambled {
 }
 
 impl Scrambled {
-    /// Creates the distribution over `items` numbers, at least one.
+    /// Creates the distribution over `items` numbers; `items` is at least one.
     pub fn new(items: u64) -> Scrambled {
         Scrambled { zipf: Zipf::with_zeta(SCRAMBLED_ITEMS + 1, SCRAMBLED_ZETA), items: items.max(1) }
     }
@@ -131,7 +132,8 @@ mod tests {
     }
 
     /// The method is exact for the first two items and an approximation for the others. The test
-    /// compares the first two with the law, and the others with the method's own formula.
+    /// therefore compares the first two with Zipf's law, and the others with the method's own
+    /// formula.
     #[test]
     fn zipfian_by_chi_square() {
         let (items, draws) = (1000u64, 1_000_000u64);
@@ -143,8 +145,8 @@ mod tests {
         assert!(chi < 1223.0, "{chi}: more than five deviations above 999 degrees of freedom");
     }
 
-    /// Each of the first million items is hashed to a place. The further items are so many and so
-    /// rare that every place gets an equal share of them.
+    /// The distribution hashes each of the first million items to a place. All further items are so
+    /// many and so rare that every place gets an equal share of them.
     #[test]
     fn scrambled_by_chi_square() {
         let (places, draws, distinguished) = (1000usize, 1_000_000u64, 1_000_000u64);

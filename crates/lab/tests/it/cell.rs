@@ -1,4 +1,5 @@
-//! A cell (one engine in one round) whose engine has known costs reports exactly these costs.
+//! Tests that a cell (one engine in one round) reports exactly the costs of its engine. The engine
+//! of most tests is a fake whose costs are known.
 use std::{
     sync::{Mutex, MutexGuard},
     time::Duration,
@@ -12,7 +13,8 @@ use terrace_lab::{
 };
 use terrace_peers::require;
 
-/// Returns a lock for one cell at a time, because the kernel counts the whole process.
+/// Returns a lock that permits only one cell at a time. The kernel's counters cover the whole
+/// process, so two cells in one process would be counted together.
 fn exclusive() -> MutexGuard<'static, ()> {
     static LOCK: Mutex<()> = Mutex::new(());
     LOCK.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -27,8 +29,8 @@ fn spec(workloads: &str) -> CellSpec {
     }
 }
 
-/// Returns the rows of a cell in its own directory. The directory is on a disk, because the kernel
-/// counts no bytes of a tmpfs.
+/// Runs a cell with its own directory and returns its rows (results). The directory is on a disk,
+/// because the kernel counts no bytes of a tmpfs.
 fn rows(spec: &CellSpec, fake: &Fake) -> Vec<Row> {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the store");
     rows_of(&CellSpec { dir: dir.path().into(), ..spec.clone() }, fake)
@@ -48,7 +50,8 @@ fn try_rows_of(spec: &CellSpec, fake: &Fake) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Returns the rows of a cell on a loop device of `bytes`, if this machine supports one.
+/// Runs a cell on a loop device of `bytes` bytes and returns its rows (results). Returns `None` if
+/// this machine does not support loop devices.
 fn rows_on_loop(bytes: u64, spec: &CellSpec, fake: &Fake) -> Option<Vec<Row>> {
     let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the device");
     let prepared = DeviceSpec::Loop(bytes, FileSystem::Ext4).prepare(work.path(), StoreMedium::FileSystem, false, None);
@@ -108,7 +111,8 @@ fn known_bytes_syncs_and_times_are_reported() {
     assert!(put.p50 <= put.p90 && put.p90 <= put.p99 && put.p99 <= put.p999 && put.p9999 <= put.max, "{put:?}");
     let over_time = fill.over_time.as_ref().expect("latencies are recorded");
     assert_eq!(over_time.ops.iter().sum::<u64>(), 1000);
-    // A call takes at least 300 µs, which limits the number of calls in a span.
+    // A call takes at least 300 µs, so a span (period of time) can contain only this number of
+    // calls.
     let most = (over_time.span_seconds / 300e-6) as u64 + 1;
     assert!(over_time.ops.len() >= 30 && over_time.ops.iter().all(|ops| *ops <= most), "{over_time:?}");
     assert_eq!(over_time.latency_us.keys().collect::<Vec<_>>(), ["put"]);
@@ -141,8 +145,8 @@ fn the_device_counts_the_written_bytes() {
     assert!(row.device_flushes >= Some(1) && row.journal_commits >= Some(1), "the lab's own sync, at least");
 }
 
-/// The engine `null` loses all writes. A driver that checks results finds the loss immediately; a
-/// driver that does not check reports no error.
+/// The engine `null` stores nothing, so all writes are lost. A driver that checks results must
+/// find the loss at the first read. A driver that does not check results must report no error.
 #[test]
 fn answers_are_checked_unless_the_spec_says_otherwise() {
     let _exclusive = exclusive();
@@ -204,7 +208,7 @@ fn a_lost_write_is_found_by_every_kind_of_read() {
         let error = rows[1].error.as_ref().unwrap_or_else(|| panic!("{read} saw nothing"));
         assert!(error.contains("wrong result for key 0000000000000500"), "{read}: {error}");
     }
-    // A lost overwrite leaves the older value of the key.
+    // After a lost overwrite, the key still has its older value.
     let rows = rows(&spec("fillseq,overwrite,readseq"), &Fake { forgets_after: Some(1999), ..Fake::default() });
     assert!(rows[2].error.as_ref().unwrap().contains("wrong result"), "{:?}", rows[2].error);
 }
@@ -265,8 +269,8 @@ fn every_workload_runs_and_verifies_on_terrace() {
     }
 }
 
-/// Workloads without an engine report exactly the bytes that they write. A stage that is
-/// impossible is an error.
+/// Workloads that write without an engine must report exactly the bytes that they write. A stage
+/// that cannot run must report an error.
 #[test]
 fn writes_without_an_engine_are_counted_as_written() {
     let _exclusive = exclusive();
@@ -290,7 +294,8 @@ fn writes_without_an_engine_are_counted_as_written() {
     assert!(refused[0].error.as_ref().unwrap().contains("a multiple of 4096"), "{:?}", refused[0].error);
 }
 
-/// On a device without a file system, the device receives only the bytes that the workload writes.
+/// If the workload writes to a device without a file system, the device must receive only the
+/// bytes that the workload writes.
 #[test]
 fn only_the_written_bytes_reach_a_bare_device() {
     let _exclusive = exclusive();
@@ -317,7 +322,8 @@ fn only_the_written_bytes_reach_a_bare_device() {
     device.remove().expect("it is not in use");
 }
 
-/// If other programs write to the device, the cell reports an error instead of a row.
+/// If other programs write to the device during a workload, the cell must report an error instead
+/// of a result.
 #[test]
 fn a_shared_device_is_an_error_instead_of_a_row() {
     let _exclusive = exclusive();
@@ -333,7 +339,8 @@ fn a_shared_device_is_an_error_instead_of_a_row() {
     let stranger = device.dir.parent().expect("the mount point").join("stranger");
     let rows = std::thread::scope(|scope| {
         scope.spawn(|| {
-            // The other program writes during the first of two fills, which takes a second.
+            // The other program writes 1 MiB during the first of the two fills. This fill takes a
+            // second.
             while !device.dir.join("store/fake.log").metadata().is_ok_and(|log| log.len() > 100 * 4096) {
                 std::thread::yield_now();
             }
@@ -349,7 +356,8 @@ fn a_shared_device_is_an_error_instead_of_a_row() {
     assert!(error.contains("not reported: others wrote") && error.contains("% of all"), "{error}");
 }
 
-/// Each value is written to the value log once. The relocations of GC are counted separately.
+/// The `value_log` bytes contain each value once. The bytes of values that GC (garbage collection
+/// of the value log) moves must be counted separately.
 #[test]
 fn value_log_bytes_are_counted_by_purpose() {
     let _exclusive = exclusive();
@@ -365,7 +373,7 @@ fn value_log_bytes_are_counted_by_purpose() {
     assert!(rows.iter().all(|row| !row.bytes.engine_by_purpose.as_ref().unwrap().contains_key("wal")));
 }
 
-/// Obsolete files are deleted before the space of a stage is measured, even if their deletion
+/// Obsolete files must be deleted before the space of a stage is measured, even if their deletion
 /// waits for a journal commit.
 #[test]
 fn a_stage_ends_when_all_of_it_is_durable() {
@@ -393,7 +401,7 @@ fn compaction_bytes_are_reported_by_level() {
     }
 }
 
-/// In a store with one file per entry, the causes of the device's bytes are known, too.
+/// The causes of the device's bytes must also be known for a store with one file per entry.
 #[test]
 fn entry_files_count_as_tables() {
     let _exclusive = exclusive();
@@ -407,8 +415,8 @@ fn entry_files_count_as_tables() {
     assert!(causes["tables"] < 5500 * 4096 && !causes.contains_key("unknown"), "{causes:?}");
 }
 
-/// If the memory limit is too small for recently read data, the data is read from the device
-/// again. Otherwise it is read from memory.
+/// A memory limit must also limit the page cache. With a small limit, recently read data must be
+/// read from the device again. Without a limit, it must be read from memory.
 #[test]
 fn a_memory_limit_limits_the_page_cache() {
     let _exclusive = exclusive();

@@ -1,5 +1,5 @@
-//! Crash tests with a real ext4. Terrace must meet the durability contract, and the tests must
-//! find intentional faults. They need root, FUSE and loop devices.
+//! Crash tests with a real ext4. They check that Terrace fulfils its durability contract, and that
+//! a campaign finds intentional faults. The tests need root, FUSE and loop devices.
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use std::{
     env, fs,
@@ -32,12 +32,14 @@ use terrace_storage::bpf::{CommitIterator, DEFAULT_PIN_PATH};
 const CAMPAIGN: &str = "TERRACE_TEST_CRASH_CAMPAIGN";
 const ROLE: &str = "TERRACE_TEST_CRASH_WORKER";
 
-/// Returns whether whole campaigns are run, as `make full` wants, and not a sample of each.
+/// Returns whether the tests run whole campaigns. `make full` requests this. Otherwise they run a
+/// short sample of each campaign.
 fn is_full() -> bool {
     std::env::var_os("TERRACE_FULL").is_some()
 }
 
-/// Entry point of the worker process, which mounts and judges the crash states.
+/// Entry point of the worker process, which this test binary starts. The worker mounts and judges
+/// the crash states.
 #[test]
 fn role_of_a_worker() {
     if env::var_os(ROLE).is_some() {
@@ -63,7 +65,7 @@ fn command() -> Command {
     command
 }
 
-/// Runs a campaign of `states` crash states. Returns `None` on a machine that lacks a requirement.
+/// Runs a campaign of `states` crash states. Returns `None` if this machine lacks a requirement.
 fn campaign(work: &Path, engine: &str, states: u64, control: Option<NegativeControl>) -> Option<Tally> {
     can_mount(work)?;
     Some(run(&plan(work, engine, states, control)))
@@ -90,8 +92,8 @@ fn plan(work: &Path, engine: &str, states: u64, control: Option<NegativeControl>
     }
 }
 
-/// Tests every durability mode with the promises that the mode makes. Preset `noblsm`, for
-/// example, waits for journal commits.
+/// Tests every durability mode against the promises that the mode makes. The preset `noblsm`, for
+/// example, waits for journal commits instead of syncing.
 #[test]
 fn terrace_keeps_the_contract() {
     let exact = CommitIterator::open(Path::new(DEFAULT_PIN_PATH)).map(drop);
@@ -106,7 +108,7 @@ fn terrace_keeps_the_contract() {
         "terrace:bolt",
         "terrace:delsm",
         "terrace:wisckey+value_log_gc_percent=1+durability=background",
-        // These stores are on the device, or partly on it.
+        // The whole store of these presets, or a part of it, is on a device without a file system.
         "terrace:device",
         "terrace:leveldb-raw",
     ];
@@ -121,7 +123,8 @@ fn terrace_keeps_the_contract() {
 }
 
 /// An emulated machine is killed while it fills a store. It boots again, judges the store and
-/// continues to fill it, until it is killed again.
+/// continues to fill it, until it is killed again. Every batch that was promised before a kill
+/// must be present after it.
 #[test]
 fn a_killed_machine_has_all_promised_batches() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -135,8 +138,9 @@ fn a_killed_machine_has_all_promised_batches() {
     assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "leftovers");
 }
 
-/// A drive repeatedly loses power while a store is under load, on every medium. The test also
-/// checks that missing syncs are found.
+/// A drive repeatedly loses power while a store on it is under load. The test runs with a store on
+/// a file system, and with one on the drive itself. It also checks that the campaign finds missing
+/// syncs.
 #[test]
 fn a_store_under_load_has_all_promised_batches_after_each_cut() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -154,14 +158,16 @@ fn a_store_under_load_has_all_promised_batches_after_each_cut() {
         assert_eq!((tally.states, tally.failed), (states, 0), "ORACLE: {engine}: {tally:?}");
         assert!(tally.events > 1000, "almost nothing was written: {tally:?}");
     }
-    // The kernel may have written all data just before a power cut, but not before each of them.
+    // Without syncs, the kernel may by chance have written all data before a power cut. It is very
+    // unlikely that this happens before each of 20 power cuts.
     let tally = run("terrace:leveldb", 20, Some(NegativeControl::Unsynced));
     assert!(tally.by_kind.contains_key("LOST"), "UNSEEN: {tally:?}");
     fs::remove_dir_all(dir.path().join("kept")).expect("failing states were saved");
     assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "leftovers");
 }
 
-/// A worker must not keep a mount in use that another process unmounts after the worker's start.
+/// Another process may unmount a file system after a worker has started. The worker must not keep
+/// this mount in use.
 #[test]
 fn a_worker_does_not_keep_mounts_of_others_in_use() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -175,7 +181,7 @@ fn a_worker_does_not_keep_mounts_of_others_in_use() {
     mount(None::<&str>, &outer, None::<&str>, MsFlags::MS_SHARED, None::<&str>).expect("shared");
     mounted(&inner);
     let mut worker = command().stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("started");
-    // The thread that serves requests has the worker's mount namespace.
+    // The thread that serves requests is the one with the worker's own mount namespace.
     let space = |of: &Path| fs::read_link(of.join("ns/mnt")).ok();
     let own = space(Path::new("/proc/self"));
     let threads = || fs::read_dir(format!("/proc/{}/task", worker.id())).into_iter().flatten().flatten();
@@ -200,8 +206,9 @@ fn a_worker_does_not_keep_mounts_of_others_in_use() {
     assert!(!kept, "the worker still has it");
 }
 
-/// A drive that other processes unmount and stop must disappear, although a worker in a private
-/// mount namespace was started while a file system on the drive was mounted.
+/// A worker in a private mount namespace is started while a file system on a drive is mounted.
+/// When other processes unmount the file system and stop the drive, the drive must disappear,
+/// although the worker is still running.
 #[test]
 fn a_worker_does_not_keep_other_drives_in_use() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -216,7 +223,8 @@ fn a_worker_does_not_keep_other_drives_in_use() {
         front_end.serve(Arc::new(memory), Arc::new(NoDesk)).expect("served")
     };
     let (mut own, mut other) = (serve(false), serve(true));
-    // Other processes run these programs, because this process serves the drive that they wait for.
+    // These programs must run in other processes, because they wait for the drive, and this process
+    // serves it.
     let run = |program: &str, args: &[&Path]| {
         let output = Command::new(program).args(args).output().expect(program);
         assert!(output.status.success(), "{program}: {output:?}");
@@ -241,26 +249,26 @@ fn a_worker_does_not_keep_other_drives_in_use() {
     assert!(is_gone, "the worker still has it: {stopped:?}");
 }
 
-/// The threads of ext4 determine the requests between two flushes, so equal seeds do not select
-/// equal crash states. Ignored flushes lose data in 43 to 67 of 200 states. Of 40 states, they may
-/// very rarely lose data in only 4.
+/// Equal seeds do not select equal crash states here, because the threads of ext4 determine the
+/// requests between two flushes. If the device ignores flushes, data is lost in 43 to 67 of 200
+/// crash states. In a sample of 40 states, data may very rarely be lost in only 4.
 #[test]
 fn intentional_faults_are_found() {
     for (name, control) in NegativeControl::ALL {
         let dir = tempfile::tempdir().expect("a directory");
         let Some(tally) = campaign(dir.path(), "terrace:leveldb", 200, Some(control)) else { return };
-        // If an SSTable is missing, the store cannot be opened. If an SSTable has a wrong length,
-        // some reads fail. Both are lost data.
+        // A missing SSTable makes it impossible to open the store. An SSTable with a wrong length
+        // makes some reads fail. Both violations are therefore counted as lost data.
         let lost: u64 = ["LOST", "OPEN", "READ"].iter().filter_map(|kind| tally.by_kind.get(*kind)).sum();
         let states = tally.states;
         assert!(lost > states / 10, "{name}: only {lost} of {states} states show the lost data: {tally:?}");
     }
 }
 
-/// LevelDB does not sync a completed WAL before it acknowledges synced writes to the next WAL, so
-/// a power cut can leave a hole in the history. LevelDB's compaction ends this period, whose
-/// length depends on LevelDB's threads. A history may therefore show no hole; then the test tries
-/// the next one.
+/// LevelDB does not sync a completed WAL before it acknowledges synced writes to the next WAL. A
+/// power cut in this period can leave a hole in the history. LevelDB's compaction ends the period,
+/// whose length depends on LevelDB's threads, so a history may show no hole. The test then
+/// continues with the next history.
 #[test]
 fn leveldb_s_hole_is_found_and_a_saved_state_reproduces_it() {
     let Some(_) = require("leveldb", Library::load()) else { return };
@@ -276,8 +284,8 @@ fn leveldb_s_hole_is_found_and_a_saved_state_reproduces_it() {
     assert_eq!(again.err().as_deref(), kept["reason"].as_str());
 }
 
-/// The serving process of a campaign is killed. Its workers must end, and cleanup must remove all
-/// leftovers.
+/// The test kills the process that serves the devices of a campaign. The campaign's worker
+/// processes must then end, and cleanup must remove all leftovers.
 #[test]
 fn cleanup_removes_all_leftovers_of_a_killed_campaign() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -298,7 +306,8 @@ fn cleanup_removes_all_leftovers_of_a_killed_campaign() {
     assert_eq!((cleaned.failed.len(), left()), (0, 0), "{cleaned:?}");
 }
 
-/// Entry point of a process that runs a long campaign.
+/// Entry point of a process that runs a long campaign. The cleanup test starts this process and
+/// kills it.
 #[test]
 fn role_of_a_campaign() {
     if let Some(work) = env::var_os(CAMPAIGN) {

@@ -1,5 +1,5 @@
-//! Cost of the driver itself: it must not allocate memory per operation. `cargo xtask counts`
-//! measures its instructions.
+//! Tests the cost of the benchmark driver itself: it must not allocate memory per operation.
+//! `cargo xtask counts` measures the instructions of the driver.
 #[path = "../../../engine/tests/it/common/alone.rs"]
 mod alone;
 #[path = "../../../engine/tests/it/common/counting.rs"]
@@ -11,7 +11,7 @@ use terrace_lab::{
     workload::{self, Job, store::Store},
 };
 
-/// Returns the number of allocations in one stage with an engine that does nothing.
+/// Returns the number of allocations during one stage, with an engine that does nothing.
 fn allocations(name: &str, num: u64, histogram: bool) -> u64 {
     let spec = CellSpec { num, histogram, ..CellSpec::default() };
     let mut store = Store::at(&Null { on_device: false }, &spec).expect("the sizes fit");
@@ -29,8 +29,8 @@ fn an_operation_allocates_nothing() {
         for name in ["fillseq", "fillrandom", "deleterandom", "readmissing"] {
             for histogram in [false, true] {
                 let (few, many) = (allocations(name, 1000, histogram), allocations(name, 101_000, histogram));
-                // Threads of the test harness may allocate, too. Allocations of 100,000 operations
-                // would be visible.
+                // Threads of the test harness may allocate memory, too. The 100,000 additional
+                // operations would cause many more allocations.
                 assert!(many < few + 100, "{name}: {few} allocations, then {many}");
             }
         }

@@ -1,10 +1,9 @@
-//! Independent checks of the ledger: it must agree with `strace`, with the sizes of files, and
-//! with the file system's own counters.
+//! Tests the ledger against independent sources: `strace`, the sizes of files, and the file
+//! system's own counters.
 //!
 //! A ledger counts its whole process, so each measurement runs in a child process. The child is
 //! this test binary with the name of a measurement in its environment. It writes its result to the
 //! file that `ANSWER` names.
-//! names.
 use std::{
     collections::BTreeMap,
     env,
@@ -27,8 +26,8 @@ const DIR: &str = "TERRACE_LAB_DIR";
 const NODE: &str = "TERRACE_LAB_NODE";
 const ANSWER: &str = "TERRACE_LAB_ANSWER";
 
-/// Runs the measurement of a child process and reports its result. Returns immediately if this
-/// process is not such a child.
+/// Entry point of a child process: runs the measurement and reports its result. Returns
+/// immediately if this process is not such a child.
 #[test]
 fn part_of_a_child() {
     let Ok(part) = env::var(PART) else { return };
@@ -71,7 +70,8 @@ fn child(part: &str, under: Option<&str>, dir: &Path, node: &Path) -> (Output, S
     (output, fs::read_to_string(answer.path()).expect("an answer"))
 }
 
-/// Returns a loop device with an empty store directory, if this machine supports one.
+/// Returns a loop device with an empty directory for a store. Returns `None` if this machine does
+/// not support loop devices.
 fn loop_device() -> Option<(tempfile::TempDir, Device)> {
     let work = tempfile::tempdir().expect("a directory");
     let device = require(
@@ -128,14 +128,16 @@ fn syncs_counted_by_the_kernel_match_strace() {
     for line in text.lines().filter(|line| line.contains("sync(") || line.contains("syncfs(")) {
         *expected.entry(kind_in(line)).or_insert(0) += 1;
     }
-    // The ledger performs one sync as a probe before it starts to count.
+    // strace also shows the sync with which the ledger tests the kernel's trace. The ledger does
+    // not count this sync.
     *expected.get_mut("directory").expect("the probe at least") -= 1;
     let expected: String = expected.iter().map(|(kind, count)| format!("{kind} {count}\n")).collect();
     assert_eq!(counted, expected);
     assert!(expected.contains("log 50\n"), "{expected}");
 }
 
-/// Returns the kind of a sync from the path in a line such as `123 fsync(4</dir/000001.ldb>) = 0`.
+/// Returns the kind of file that a line of strace's output syncs, from the path in the line. An
+/// example of a line is `123 fsync(4</dir/000001.ldb>) = 0`.
 fn kind_in(line: &str) -> &'static str {
     let path = line.split(['<', '>']).nth(1).unwrap_or_default();
     let name = path.rsplit('/').next().unwrap_or_default();
@@ -151,7 +153,8 @@ fn kind_in(line: &str) -> &'static str {
     }
 }
 
-/// Writes 3 MiB that remain and 1 MiB that is deleted before its writeback. Then reads the ledger.
+/// Writes 3 MiB that remain, and 1 MiB that is deleted before the kernel writes it to the device.
+/// Then compares the counters of the ledger with these sizes.
 fn bytes(dir: &Path, node: &Path) -> String {
     let mut ledger = Ledger::open(dir, Some(node));
     let before = ledger.mark();
@@ -169,7 +172,8 @@ fn bytes(dir: &Path, node: &Path) -> String {
     assert!(device.abs_diff(session) <= 4096, "device {device}, ext4 {session}");
     assert!(((3 << 20)..(4 << 20)).contains(&device), "the deleted file never reached the device: {device}");
     let process = process_write_bytes.expect("the kernel counts");
-    // The kernel charges directory and inode blocks to the process, too. They are less than a file.
+    // The kernel also charges the blocks of directories and inodes to the process. Together they
+    // are much smaller than one of the files.
     assert!(process.abs_diff(3 << 20) <= 64 << 10, "process {process}");
     assert!(device_flushes.is_some_and(|flushes| flushes > 0), "the sync flushed the device: {notes:?}");
     "same".into()
@@ -186,8 +190,8 @@ fn bytes_of_process_and_device_match_the_files_and_ext4() {
     assert_eq!(size, 3 << 20);
 }
 
-/// Writes files of several kinds, after one file that already exists. Then reads the causes of the
-/// device's bytes.
+/// Writes files of several kinds while another file already exists. Then compares the causes of
+/// the device's bytes with the sizes of the files.
 fn causes(dir: &Path, node: &Path) -> String {
     fs::write(dir.join("000001.ldb"), vec![1; 1 << 20]).expect("written");
     nix::unistd::syncfs(File::open(dir).expect("opened")).expect("synced");
@@ -197,8 +201,9 @@ fn causes(dir: &Path, node: &Path) -> String {
     fs::write(dir.join("000003.sst"), vec![2; 5000]).expect("written");
     fs::write(dir.join("MANIFEST-000004"), vec![3; 8192]).expect("written");
     fs::write(dir.parent().expect("the mount point").join("stranger"), vec![4; 4096]).expect("written");
-    // The log is synced ten times: the first sync writes its block, nine rewrite it. The write of
-    // one byte in an existing SSTable is a rewrite, too.
+    // The WAL is synced ten times. The first sync writes its block for the first time, and the
+    // other nine syncs rewrite it. Writing one byte into an existing SSTable is also a rewrite of a
+    // block.
     synced(dir.join("000005.log"), 10, true);
     let mut there = File::options().write(true).open(dir.join("000001.ldb")).expect("opened");
     there.write_all(b"!").expect("written");
@@ -207,8 +212,8 @@ fn causes(dir: &Path, node: &Path) -> String {
     assert!(settle(&mut ledger, &mut |_| {}).expect("settled").settled);
     let delta = ledger.mark().since(&before);
     let Some(causes) = delta.device_by_cause else { return format!("none: {:?}", delta.notes) };
-    // The kernel may have the existing SSTable in one folio, and charge the whole folio for one
-    // byte.
+    // The page cache may contain the existing SSTable in one folio. The kernel then charges the
+    // whole folio to the process for a write of one byte, and a note says so.
     assert!(delta.notes.iter().all(|note| note.contains("the kernel charged")), "{:?}", delta.notes);
     assert_eq!(delta.process_write_bytes.is_some(), delta.notes.is_empty(), "{:?}", delta.process_write_bytes);
     assert_eq!(Some(causes.values().sum::<u64>()), delta.device_write_bytes, "{causes:?}");
@@ -246,8 +251,8 @@ fn settle_after_work(dir: &Path) -> String {
         }
     });
     let chatter = File::create(dir.join("progress")).expect("created");
-    // The bytes that `progress` writes are not the engine's. If they were counted, the wait would
-    // never end.
+    // The bytes that `progress` writes must not be counted as the engine's. If they were, the
+    // process would never be quiet, and the wait would not end.
     let settled = settle(&mut ledger, &mut |_| (&chatter).write_all(b".").expect("written")).expect("settled");
     work.join().expect("it writes");
     assert!(settled.settled);
@@ -265,8 +270,8 @@ fn settling_takes_as_long_as_the_remaining_work() {
     assert_eq!(answer, "settled", "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Returns the time in ns of a small write and of a small write with a sync, without and with a
-/// ledger. Each is the median over several windows.
+/// Returns four times in ns: of a small write without and with a ledger, and of a small write with
+/// a sync without and with a ledger. Each time is the median of several measurements.
 fn cost(dir: &Path) -> String {
     let path = dir.join("000001.log");
     let mut windows = [const { [const { Vec::new() }; 2] }; 2];
@@ -298,8 +303,8 @@ fn cost(dir: &Path) -> String {
 }
 
 /// The command `cargo test --release -p terrace-lab --test it being_counted -- --nocapture` prints
-/// the figures; the machine should be idle. The assertion must hold on a busy machine, too:
-/// counting must not become the main cost of a call.
+/// the figures, preferably on an idle machine. The assertion must hold on a busy machine, too, so
+/// its bound is wide: the ledger must not become the main cost of a call.
 #[test]
 fn being_counted_costs_little() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -1,4 +1,4 @@
-//! Integration tests of the lab: drivers, ledgers, cells, campaigns.
+//! Integration tests of the lab: the benchmark driver, the ledger, cells and crash-test campaigns.
 mod cell;
 mod common;
 mod crash;

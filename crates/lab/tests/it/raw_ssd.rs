@@ -1,8 +1,8 @@
-//! Cost of a store without a file system on an SSD in steady state: the bytes written to the
-//! drive, and the bytes programmed into flash for each of them (WA2), with and without discards.
-//! Before the store is created, the drive is filled and overwritten until its write amplification
-//! is constant. All sizes are those of `ssd-s`, reduced by the same factor. The seed determines
-//! everything.
+//! Measures the cost of a store without a file system on an SSD in steady state, with and without
+//! discards. The figures are the bytes written to the drive, and the bytes programmed into flash
+//! for each of them (WA2). Before the store is created, the drive is filled and overwritten until
+//! its write amplification is constant. All sizes are those of the profile `ssd-s`, reduced by the
+//! same factor. The seed determines all operations.
 use std::sync::Arc;
 use terrace::{Db, Options, WriteBatch, WriteOptions};
 use terrace_device::{
@@ -17,12 +17,13 @@ use terrace_storage::{
 };
 
 const CAPACITY: u64 = 64 << 20;
-/// Number of values. They fill about four fifths of the device, including the temporary space of
-/// compactions.
+/// Number of keys. With their values they fill about four fifths of the device, including the
+/// temporary space of compactions.
 const KEYS: usize = 42_000;
 const VALUE_BYTES: usize = 1000;
 
-/// Returns `ssd-s` with the same number of superblocks, each one sixty-fourth of its size.
+/// Returns the profile `ssd-s` with superblocks of one sixty-fourth of their size. The number of
+/// superblocks is the same.
 fn profile() -> Profile {
     let whole = Profile::named("ssd-s").expect("a profile of that name");
     Profile { capacity_bytes: CAPACITY, pages_per_block: 4, latency: None, ..whole }
@@ -44,14 +45,15 @@ fn options() -> Options {
     options
 }
 
-/// Returns a drive and a store on it.
+/// Returns a drive in steady state, its file list, and an open store on it.
 fn store(discards: bool, sizes: Sizes) -> (Arc<Ssd>, Arc<RawFs>, Db) {
     let mut ftl = Ftl::new(profile()).unwrap();
     assert!(ftl.precondition(|_| true).unwrap(), "it never reaches a steady state");
     let drive = Arc::new(Ssd::with(ftl, Box::new(Memory::new(CAPACITY).unwrap())).unwrap());
     let below: Arc<dyn BlockDevice> = if discards { drive.clone() } else { Arc::new(Deaf::new(drive.clone())) };
     let device = Arc::new(Cached::new(below));
-    // `Deaf` ignores discards. Without it, formatting would discard the drive's previous contents.
+    // The wrapper `Deaf` ignores discards. Without it, formatting would discard the drive's
+    // previous contents, and the drive would be as new.
     raw::format(&Deaf::new(device.clone()), sizes, 1).unwrap();
     let fs = RawFs::new(device, "drive");
     let options = options();
@@ -61,7 +63,7 @@ fn store(discards: bool, sizes: Sizes) -> (Arc<Ssd>, Arc<RawFs>, Db) {
 }
 
 /// Overwrites random keys until the host has written `passes` times the drive's capacity. Returns
-/// the counts of each pass, and the highest share of used slots.
+/// the drive's counts for each pass (one capacity), and the highest share of used slots.
 fn run(discards: bool, passes: u64) -> (Vec<Counts>, f64) {
     let (drive, fs, db) = store(discards, Sizes { slot_bytes: 8 << 10, unit_slots: 64 });
     let slots = fs.superblock().unwrap().slots();
@@ -97,9 +99,9 @@ fn a_full_drive_in_steady_state_relocates_almost_nothing() {
     }
 }
 
-/// Puts 16,000 entries in batches of `pairs`. If `sync`, each batch is synced. Returns the bytes
-/// written to the drive, the bytes that the store wrote to its WAL, and those that it wrote
-/// elsewhere.
+/// Puts 16,000 entries in batches of `pairs` entries. If `sync`, each batch is synced. Returns
+/// three numbers of bytes: those written to the drive, those that the store wrote to its WAL, and
+/// those that the store wrote elsewhere.
 fn fill(pairs: usize, sync: bool) -> [u64; 3] {
     let (drive, _, db) = store(true, Sizes { slot_bytes: 64 << 10, unit_slots: 16 });
     let before = drive.counts().host_bytes;
@@ -126,6 +128,7 @@ fn unsynced_wal_bytes_are_not_written_and_synced_ones_once() {
     assert!(unsynced < rest + rest / 20 + log / 20, "unneeded WAL bytes were written");
     let [synced, log, rest] = fill(64, true);
     println!("a sync for 64 pairs: {synced} B to the drive, {log} B of WAL, {rest} B of SSTables and others");
-    // Each sync writes the last page of the WAL, and the next sync writes the same page again.
+    // A sync writes the last page of the WAL. The next sync writes the same page again if it was
+    // not full.
     assert!(synced < log + log / 10 + rest + rest / 20, "bytes were written more than once");
 }

@@ -1,9 +1,9 @@
-//! The same seed gives the same operations, for every engine and in every version.
+//! Tests that the same seed gives the same operations, for every engine and in every version.
 use crate::common;
 use common::operations;
 use terrace_lab::{cell::CellSpec, workload::ycsb::Update};
 
-/// Returns the checksums of all operations of a cell's workloads.
+/// Returns a checksum for each stage of the workloads, over all operations of the stage.
 fn checksums(seed: u64, workloads: &[&str]) -> Vec<u64> {
     operations(CellSpec { num: 2000, seed, ..CellSpec::default() }, workloads)
         .into_iter()
@@ -45,7 +45,8 @@ fn operations_are_frozen() {
     for (name, (sum, other)) in workloads.iter().zip(sums.iter().zip(&other)) {
         assert_ne!(sum, other, "{name} does not depend on the seed");
     }
-    // Each stage has one checksum. fillbatch has the same operations as fillseq.
+    // Each stage has one checksum. `fillbatch` and `fillseq` have equal checksums, because they
+    // have the same operations.
     let frozen: [u64; 26] = [
         12996551020806265073,
         14604687796308256605,
@@ -77,8 +78,8 @@ fn operations_are_frozen() {
     assert_eq!(sums, frozen);
 }
 
-/// Operations that the test above lacks: synced writes and large values (a thousandth of `num`),
-/// updates with a merge, and reads of the whole store.
+/// Covers operations that `operations_are_frozen` lacks: synced writes and large values (a
+/// thousandth of `num`), updates with a merge, and reads of the whole store.
 #[test]
 fn rarer_operations_are_frozen() {
     let workloads = ["fill100K", "fillsync", "ycsb-load", "ycsb-b", "ycsb-c", "write-delete-read:30", "deleteseq"];

@@ -1,24 +1,25 @@
-//! The operations, scans and keys of workloads have the shares that the authors of the workloads
-//! published. The chi-square statistic decides.
+//! Tests that the operations, scans and keys of workloads have the shares that the authors of the
+//! workloads published. The chi-square statistic determines whether a difference is chance.
 use crate::common;
 use common::{Operations, operations};
 use terrace_lab::cell::CellSpec;
 
 const OPS: u64 = 50_000;
 
-/// Returns the chi-square of counts against expected counts.
+/// Returns the chi-square statistic of counts. Each count is paired with the expected count.
 fn chi_square(pairs: impl IntoIterator<Item = (u64, f64)>) -> f64 {
     pairs.into_iter().map(|(count, expected)| (count as f64 - expected).powi(2) / expected).sum()
 }
 
-/// Returns the operations of the last of `workloads`.
+/// Runs `workloads` in order and returns the operations of the last one.
 fn last(num: u64, workloads: &[&str]) -> Operations {
     let spec = CellSpec { num, reads: Some(OPS), ..CellSpec::default() };
     operations(spec, workloads).pop().expect("there is one")
 }
 
-/// The shares of YCSB are those that its package defines. Of a read-modify-write, only the put is
-/// counted. The shares of mixgraph are in section 6 of its paper (FAST 2020).
+/// Compares the shares of operations with the published ones. Those of YCSB are in its package,
+/// those of mixgraph in section 6 of its paper (FAST 2020). A read-modify-write is counted as a
+/// put only.
 #[test]
 fn operations_have_their_published_shares() {
     for (load, name, [gets, puts, scans]) in [
@@ -42,7 +43,8 @@ fn operations_have_their_published_shares() {
         assert_eq!(never.map(|(count, _)| count).sum::<u64>(), 0, "{name}: {counts:?}");
         let pairs = counts.into_iter().zip(shares).filter(|(_, share)| *share > 0.0);
         let chi = chi_square(pairs.map(|(count, share)| (count, share * OPS as f64)));
-        // With at most two degrees of freedom, one statistic in a million exceeds 27.6.
+        // The chi-square statistic has at most two degrees of freedom. One statistic in a million
+        // exceeds 27.6.
         assert!(chi < 27.6, "{name}: {chi}, {counts:?}");
         assert_eq!(operations.deletes, 0, "{name}");
     }
@@ -54,13 +56,14 @@ fn scan_lengths_of_ycsb_are_uniform_from_1_to_100() {
     let mut counts = [0u64; 100];
     operations.scans.iter().for_each(|pairs| counts[*pairs as usize - 1] += 1);
     let expected = operations.scans.len() as f64 / 100.0;
-    // With 99 degrees of freedom, the bound is five deviations of 14.1 above the mean. About one
-    // scan in a thousand starts near the last record and is shorter than its drawn length.
+    // The chi-square statistic has 99 degrees of freedom, so its standard deviation is 14.1. The
+    // bound is five deviations above the mean. About one scan in a thousand starts near the last
+    // record and is shorter than its drawn length.
     let chi = chi_square(counts.map(|count| (count, expected)));
     assert!(chi < 169.5, "{chi}: {counts:?}");
 }
 
-/// All keys are equally likely in uniform reads.
+/// All keys must be equally likely in the reads of `readrandom`.
 #[test]
 fn keys_of_db_bench_are_read_uniformly() {
     let operations = last(1000, &["fillseq", "readrandom"]);
@@ -68,6 +71,7 @@ fn keys_of_db_bench_are_read_uniformly() {
     let expected = OPS as f64 / 1000.0;
     let never = (1000 - operations.gets.len() as u64) as f64 * expected;
     let chi = chi_square(operations.gets.values().map(|count| (*count, expected))) + never;
-    // With 999 degrees of freedom, the bounds are five deviations of 44.7 from the mean.
+    // The chi-square statistic has 999 degrees of freedom, so its standard deviation is 44.7. The
+    // bounds are five deviations from the mean.
     assert!((775.0..1223.0).contains(&chi), "{chi}");
 }

@@ -1,10 +1,10 @@
-//! The part of LevelDB's C API that RocksDB also has. The functions of both libraries have the
-//! same names except for the first word, and follow the same rules.
+//! The part of LevelDB's C API that RocksDB also has. The functions of both libraries follow the
+//! same rules, and their names differ only in the first word.
 //!
-//! Every type has the library's marker type `L` as a parameter, so that an object of one library
-//! cannot be passed to a function of the other. The safe methods rely on the invariants of `super`
-//! and on one more: *bytes are borrowed for one call.* A function copies keys and values before it
-//! returns. The borrow of an iterator's bytes ends before the iterator moves.
+//! Every type has the library's marker type `L` as a parameter. An object of one library can
+//! therefore not be passed to a function of the other. The safe methods rely on the invariants of
+//! `super` and on one more: *bytes are borrowed for one call.* A C function copies keys and values
+//! before it returns. The borrow of an iterator's bytes ends before the iterator moves.
 use super::{Err, Handle, Ptr, SendObject, SyncObject, borrowed_bytes, functions, start};
 use crate::{PeerError, Result};
 use std::{
@@ -13,18 +13,18 @@ use std::{
     ptr,
 };
 
-/// Declares types that are only used through a pointer, and their thread safety.
+/// Declares C types that Rust code uses only through a pointer, and their thread safety.
 macro_rules! objects {
     (SendObject: $($movable:ident)*; SyncObject: $($shared:ident)*) => {
         $(objects! { $movable })* $(objects! { $shared })*
         $(
-            // SAFETY: see the call of this macro.
+            // SAFETY: the use of this macro has a comment that gives the argument for each type.
             unsafe impl<L> SendObject for $movable<L> {}
         )*
         $(
-            // SAFETY: as above.
+            // SAFETY: the use of this macro has a comment that gives the argument for each type.
             unsafe impl<L> SendObject for $shared<L> {}
-            // SAFETY: as above.
+            // SAFETY: the use of this macro has a comment that gives the argument for each type.
             unsafe impl<L> SyncObject for $shared<L> {}
         )*
     };
@@ -37,8 +37,9 @@ macro_rules! objects {
     };
 }
 
-// A batch and an iterator are not tied to a thread. A database locks internally, and options
-// change only before they are shared.
+// A batch and an iterator are not tied to a thread, so they may move to another one. A database
+// locks internally, and options change only before they are shared, so several threads may use
+// them.
 objects! { SendObject: Batch Iter; SyncObject: Db Options ReadOptions WriteOptions }
 
 functions! {
@@ -77,54 +78,55 @@ functions! {
     iter_get_error: fn(*const Iter<L>, Err);
 }
 
-/// Safe methods. Every pointer passed below is from a live [`Handle`] or a borrowed slice. This is
-/// the safety argument of each block unless its comment says more.
+/// Safe methods that call the C functions. Each pointer that they pass is from a live [`Handle`]
+/// or from a borrowed slice. This is the safety argument of each `unsafe` block whose comment
+/// gives no other.
 impl<L> Common<L> {
     pub(crate) fn options(&self) -> Handle<Options<L>> {
-        // SAFETY: constructor and destructor of the same type.
+        // SAFETY: the two functions are the constructor and the destructor of the same type.
         Handle::new(unsafe { (self.options_create)() }, self.options_destroy)
     }
 
     pub(crate) fn read_options(&self, verify_checksums: bool) -> Handle<ReadOptions<L>> {
-        // SAFETY: constructor and destructor of the same type.
+        // SAFETY: the two functions are the constructor and the destructor of the same type.
         let options = Handle::new(unsafe { (self.readoptions_create)() }, self.readoptions_destroy);
-        // SAFETY: `options` is live and not shared yet.
+        // SAFETY: `options` is a live object, and no other thread has it yet.
         unsafe { (self.readoptions_set_verify_checksums)(options.as_ptr(), verify_checksums.into()) }
         options
     }
 
     pub(crate) fn write_options(&self, sync: bool) -> Handle<WriteOptions<L>> {
-        // SAFETY: constructor and destructor of the same type.
+        // SAFETY: the two functions are the constructor and the destructor of the same type.
         let options = Handle::new(unsafe { (self.writeoptions_create)() }, self.writeoptions_destroy);
-        // SAFETY: `options` is live and not shared yet.
+        // SAFETY: `options` is a live object, and no other thread has it yet.
         unsafe { (self.writeoptions_set_sync)(options.as_ptr(), sync.into()) }
         options
     }
 
     pub(crate) fn batch(&self) -> Handle<Batch<L>> {
-        // SAFETY: constructor and destructor of the same type.
+        // SAFETY: the two functions are the constructor and the destructor of the same type.
         Handle::new(unsafe { (self.writebatch_create)() }, self.writebatch_destroy)
     }
 
     pub(crate) fn batch_clear(&self, batch: &mut Handle<Batch<L>>) {
-        // SAFETY: see the comment on this `impl` block.
+        // SAFETY: all pointers are from live handles or borrowed slices.
         unsafe { (self.writebatch_clear)(batch.as_ptr()) }
     }
 
     pub(crate) fn batch_put(&self, batch: &mut Handle<Batch<L>>, key: &[u8], value: &[u8]) {
-        // SAFETY: the bytes are copied into the batch.
+        // SAFETY: all pointers are valid, and LevelDB and RocksDB copy the bytes into the batch.
         unsafe { (self.writebatch_put)(batch.as_ptr(), start(key), key.len(), start(value), value.len()) }
     }
 
     pub(crate) fn batch_delete(&self, batch: &mut Handle<Batch<L>>, key: &[u8]) {
-        // SAFETY: the bytes are copied into the batch.
+        // SAFETY: all pointers are valid, and LevelDB and RocksDB copy the bytes into the batch.
         unsafe { (self.writebatch_delete)(batch.as_ptr(), start(key), key.len()) }
     }
 
-    /// Opens a database. The caller keeps everything that `options` borrow until the database is
-    /// closed.
+    /// Opens a database. Until the database is closed, the caller must keep all objects that
+    /// `options` borrow.
     pub(crate) fn open(&self, options: &Handle<Options<L>>, name: &CStr) -> Result<Handle<Db<L>>> {
-        // SAFETY: options and name are copied.
+        // SAFETY: the library copies the options and the name.
         let db = self.checked("open", |e| unsafe { (self.open)(options.as_ptr(), name.as_ptr(), e) })?;
         Ok(Handle::new(db, self.close))
     }
@@ -138,13 +140,13 @@ impl<L> Common<L> {
     ) -> Result<()> {
         self.checked("put", |e| {
             let (db, how) = (db.as_ptr(), how.as_ptr());
-            // SAFETY: see the comment on this `impl` block.
+            // SAFETY: all pointers are from live handles or borrowed slices.
             unsafe { (self.put)(db, how, start(key), key.len(), start(value), value.len(), e) }
         })
     }
 
     pub(crate) fn delete(&self, db: &Handle<Db<L>>, how: &Handle<WriteOptions<L>>, key: &[u8]) -> Result<()> {
-        // SAFETY: see the comment on this `impl` block.
+        // SAFETY: all pointers are from live handles or borrowed slices.
         self.checked("delete", |e| unsafe { (self.delete)(db.as_ptr(), how.as_ptr(), start(key), key.len(), e) })
     }
 
@@ -154,13 +156,13 @@ impl<L> Common<L> {
         how: &Handle<WriteOptions<L>>,
         batch: &mut Handle<Batch<L>>,
     ) -> Result<()> {
-        // SAFETY: the batch is borrowed exclusively because the write stores a sequence number into
-        // it.
+        // SAFETY: the library stores a sequence number into the batch, so the batch is borrowed
+        // exclusively.
         self.checked("write", |e| unsafe { (self.write)(db.as_ptr(), how.as_ptr(), batch.as_ptr(), e) })
     }
 
     pub(crate) fn property(&self, db: &Handle<Db<L>>, name: &CStr) -> Option<String> {
-        // SAFETY: see the comment on this `impl` block.
+        // SAFETY: all pointers are from live handles or borrowed slices.
         let text = unsafe { (self.property_value)(db.as_ptr(), name.as_ptr()) };
         self.take_text(text)
     }
@@ -168,31 +170,32 @@ impl<L> Common<L> {
     pub(crate) fn compact_range(&self, db: &Handle<Db<L>>, from: Option<&[u8]>, to: Option<&[u8]>) {
         let (from_start, to_start) = (from.map_or(ptr::null(), start), to.map_or(ptr::null(), start));
         let (from_len, to_len) = (from.map_or(0, <[u8]>::len), to.map_or(0, <[u8]>::len));
-        // SAFETY: a null start means "unbounded"; any other start is a borrowed slice.
+        // SAFETY: a null pointer as the start or the end means "unbounded". Any other pointer is
+        // from a borrowed slice.
         unsafe { (self.compact_range)(db.as_ptr(), from_start, from_len, to_start, to_len) }
     }
 
-    /// Returns an iterator on `db`. The caller keeps the database open until the iterator is
+    /// Returns an iterator over `db`. The caller must keep the database open until the iterator is
     /// dropped.
     pub(crate) fn iter(&self, db: &Handle<Db<L>>, how: &Handle<ReadOptions<L>>) -> Handle<Iter<L>> {
-        // SAFETY: the read options are copied.
+        // SAFETY: the library copies the read options.
         Handle::new(unsafe { (self.create_iterator)(db.as_ptr(), how.as_ptr()) }, self.iter_destroy)
     }
 
     pub(crate) fn valid(&self, iter: &Handle<Iter<L>>) -> bool {
-        // SAFETY: see the comment on this `impl` block.
+        // SAFETY: all pointers are from live handles or borrowed slices.
         unsafe { (self.iter_valid)(iter.as_ptr()) != 0 }
     }
 
-    /// Returns the entry under a valid iterator. The bytes stay valid until the iterator moves,
-    /// which needs `&mut`.
+    /// Returns the entry at the position of the iterator, or `None` if the iterator is not at an
+    /// entry. The bytes stay valid until the iterator moves, which requires `&mut`.
     pub(crate) fn entry<'a>(&self, iter: &'a Handle<Iter<L>>) -> Option<(&'a [u8], &'a [u8])> {
         if !self.valid(iter) {
             return None;
         }
         let (mut key_len, mut value_len) = (0, 0);
-        // SAFETY: the position is valid, so both calls return that many readable bytes, stable
-        // until the iterator moves.
+        // SAFETY: the iterator is at an entry, so both calls return pointers to as many readable
+        // bytes as they report. The bytes are stable until the iterator moves.
         unsafe {
             let key = (self.iter_key)(iter.as_ptr(), &mut key_len);
             let value = (self.iter_value)(iter.as_ptr(), &mut value_len);
@@ -200,8 +203,8 @@ impl<L> Common<L> {
         }
     }
 
-    /// Visits entries from the current position on until `visit` returns false, with as few calls
-    /// into the library as possible. Then returns the iterator's status.
+    /// Visits entries from the current position on, until `visit` returns false or no entries
+    /// remain. Makes as few calls into the library as possible. Returns the status of the iterator.
     pub(crate) fn visit(
         &self,
         iter: &mut Handle<Iter<L>>,
@@ -212,32 +215,32 @@ impl<L> Common<L> {
         while let Some((key, value)) = self.entry(iter)
             && visit(key, value)
         {
-            // SAFETY: the position is valid, and the iterator is borrowed exclusively.
+            // SAFETY: the iterator is at an entry, and it is borrowed exclusively.
             unsafe { advance(iter.as_ptr()) }
         }
         self.status(iter)
     }
 
-    /// Returns the first error of the iterator since its creation.
+    /// Returns the first error that the iterator has met since its creation.
     pub(crate) fn status(&self, iter: &Handle<Iter<L>>) -> Result<()> {
-        // SAFETY: see the comment on this `impl` block.
+        // SAFETY: all pointers are from live handles or borrowed slices.
         self.checked("iterate", |e| unsafe { (self.iter_get_error)(iter.as_ptr(), e) })
     }
 
-    /// Runs a call that may set an error text, and turns that text into an error.
+    /// Performs a call that may return an error text, and converts that text into an error.
     pub(crate) fn checked<T>(&self, op: &'static str, call: impl FnOnce(Err) -> T) -> Result<T> {
         let mut error = ptr::null_mut();
         let answer = call(&mut error);
         self.take_text(error).map_or(Ok(answer), |text| Err(PeerError::Refused { op, text }))
     }
 
-    /// Copies a text allocated by the library and frees the original.
+    /// Copies a text that the library allocated, and frees the original.
     fn take_text(&self, text: *mut c_char) -> Option<String> {
         if text.is_null() {
             return None;
         }
-        // SAFETY: the library's texts end in a zero byte, are allocated by the library, and are
-        // freed with this function.
+        // SAFETY: a text that the library returns ends in a zero byte. The library allocated it,
+        // and this function of the library frees it.
         unsafe {
             let copy = CStr::from_ptr(text).to_string_lossy().into_owned();
             (self.free)(text.cast());

@@ -1,10 +1,10 @@
-//! Peers (other engines) that are Rust crates. Each has a feature of the same name that compiles
+//! Peers (other engines) that are Rust crates. A cargo feature with the name of the peer compiles
 //! it in, so default builds do not contain it.
 #[cfg(not(all(feature = "fjall", feature = "redb")))]
 pub use absent::Absent;
 
-/// Returns the build information of a peer that consists of these crates, the main crate first.
-/// The workspace has exactly one version of each crate.
+/// Returns the build information of a peer. `crates` are the crates that the peer consists of, the
+/// main crate first. The workspace has exactly one version of each crate.
 #[cfg(any(feature = "fjall", feature = "redb"))]
 pub fn build(crates: &[&str]) -> terrace_lab::target::EngineBuild {
     let parts = crates.iter().enumerate().map(|(at, name)| match at {
@@ -19,8 +19,8 @@ pub fn build(crates: &[&str]) -> terrace_lab::target::EngineBuild {
     }
 }
 
-/// Returns a crate's version from the lock file. None of these crates has its version available at
-/// run time.
+/// Returns the version of a crate, which the function finds in the lock file. The crates
+/// themselves do not report their versions at run time.
 #[cfg(any(feature = "fjall", feature = "redb"))]
 fn version(name: &str) -> &'static str {
     let lock = include_str!("../../../../Cargo.lock");
@@ -35,7 +35,7 @@ mod absent {
     use std::path::Path;
     use terrace_lab::target::{Engine, EngineBuild, Result, Settings, Target};
 
-    /// A peer that is not compiled in. It has only a name.
+    /// A peer that is not compiled in. It has only a name, and its build information is an error.
     #[derive(Clone, Copy, Debug)]
     pub struct Absent(pub &'static str);
 

@@ -1,4 +1,4 @@
-//! Fjall as a benchmark target: one leveled keyspace of a database.
+//! The key-value store Fjall as a benchmark target. A store is one leveled keyspace of a database.
 use super::{bytes, compiled};
 use ::fjall::{
     CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode,
@@ -9,14 +9,16 @@ use anyhow::{Context, bail};
 use std::{ops::RangeInclusive, path::Path, sync::Arc};
 use terrace_lab::target::{Change, Engine, EngineBuild, Result, Settings, Target};
 
-/// Constants of Fjall that no option changes.
+/// Numbers of level 0 files at which Fjall slows writes down and stops them. No option changes
+/// them.
 const L0_SLOW_AND_STOP: (u32, u32) = (20, 30);
-/// Ranges of option values that Fjall accepts.
+/// Ranges of option values that Fjall accepts, in bytes.
 const BLOCK: RangeInclusive<u64> = 1 << 10..=1 << 20;
 const OPEN_FILES: RangeInclusive<u32> = 10..=u32::MAX;
 const L0_START: RangeInclusive<u32> = 1..=u8::MAX as u32;
 
-/// Fjall. Options that the run does not set keep Fjall's defaults.
+/// Fjall as an engine of the lab. Options that the settings of a run do not determine have Fjall's
+/// defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fjall;
 
@@ -156,8 +158,8 @@ impl Target for FjallTarget {
         Ok(self.pairs.major_compact()?)
     }
 
-    /// Closes the store. Fjall's close reports no errors, so this call fails if background work has
-    /// failed before.
+    /// Closes the store. Fjall's own close reports no errors, so this call returns an error if
+    /// background work has failed before.
     fn close(self: Box<Self>) -> Result<()> {
         Ok(self.database.persist(PersistMode::Buffer)?)
     }

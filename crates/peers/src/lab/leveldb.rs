@@ -8,13 +8,14 @@ use anyhow::{Context, bail};
 use std::{ops::RangeInclusive, path::Path};
 use terrace_lab::target::{Change, Engine, EngineBuild, Result, Settings, Target};
 
-/// File name in the directory of `make peers`.
+/// File name of the library in the directory into which `make peers` installs libraries.
 const LIBRARY_FILE: &str = "libleveldb.so";
 
 /// Constants of LevelDB that no option changes.
 const LEVEL_BASE: u64 = 10 << 20;
 const L0_TRIGGERS: (u32, u32, u32) = (4, 8, 12);
-/// Ranges to which LevelDB clips option values.
+/// Ranges of option values. LevelDB replaces a value outside of a range by the nearest one in the
+/// range.
 const WRITE_BUFFER: RangeInclusive<u64> = 64 << 10..=1 << 30;
 const MAX_FILE: RangeInclusive<u64> = 1 << 20..=1 << 30;
 const BLOCK: RangeInclusive<u64> = 1 << 10..=4 << 20;
@@ -23,10 +24,10 @@ const OPEN_FILES: RangeInclusive<u64> = 74..=50_000;
 /// LevelDB, in one of two builds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LevelDb {
-    /// The build that `make peers` makes, which uses the CRC-32C instruction. If that build is
-    /// missing, the system's package.
+    /// The build of `make peers`, which uses the processor's CRC-32C instruction. If that build is
+    /// missing, the system's package is used.
     Optimized,
-    /// The system's package.
+    /// The library of the system's package.
     System,
 }
 

@@ -23,8 +23,8 @@ use terrace_lab::target::{Change, Engine, EngineBuild, Result};
 pub const NAMES: [&str; 7] =
     ["leveldb", "leveldb:debian", "rocksdb", "rocksdb:universal", "rocksdb:blob", "fjall", "redb"];
 
-/// Returns the peer with this name, whether it is installed or not. Returns `None` for a name that
-/// is not in [`NAMES`].
+/// Returns the peer with this name, even if it is not installed. Returns `None` for a name that is
+/// not in [`NAMES`].
 pub fn engine(name: &str) -> Option<Box<dyn Engine>> {
     Some(match name {
         "leveldb" => Box::new(LevelDb::Optimized),
@@ -48,8 +48,8 @@ fn build(version: String, info: LibraryInfo) -> EngineBuild {
     EngineBuild { version, source: info.source, hardware_crc: info.hardware_crc, assertions: info.assertions }
 }
 
-/// An open store and a pool of write batches. A write reuses the memory of an earlier batch, as
-/// the benchmark programs of these engines do with one thread.
+/// An open store with a pool of write batches. A write reuses the memory of an earlier batch, as
+/// the benchmark programs of these engines do.
 struct Batched<L: store::PeerLibrary> {
     store: store::Store<L>,
     /// Batches that are not in use. The lock is held only to take a batch or to return it.
@@ -78,8 +78,9 @@ impl<L: store::PeerLibrary> Batched<L> {
     }
 }
 
-/// Formats a size for the text of a departure (a setting that an engine cannot take over, with the
-/// engine's substitute): in whole MiB or KiB where possible, else in bytes.
+/// Formats a size for the text of a departure (a setting that an engine cannot take over, and the
+/// value that it uses instead). The unit is MiB or KiB if the size is a whole number of them,
+/// otherwise bytes.
 fn bytes(count: u64) -> String {
     match count {
         _ if count != 0 && count.is_multiple_of(1 << 20) => format!("{} MiB", count >> 20),

@@ -1,4 +1,5 @@
-//! redb as a benchmark target: one table of a database. The database is one file.
+//! The key-value store redb as a benchmark target. A store is one table of a database, and the
+//! database is one file.
 use super::{bytes, compiled};
 use ::redb::{Database, Durability, ReadOnlyTable, ReadableDatabase, TableDefinition, TableError};
 use anyhow::{Context, bail};
@@ -10,10 +11,10 @@ use std::{
 use terrace_lab::target::{Change, Engine, EngineBuild, Result, Settings, Target};
 
 const PAIRS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("pairs");
-/// Page size of redb, which no option changes.
+/// Page size of redb in bytes. No option changes it.
 const PAGE_BYTES: u64 = 4 << 10;
 
-/// redb, a copy-on-write B-tree.
+/// redb, a copy-on-write B-tree, as an engine of the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Redb;
 
@@ -61,14 +62,14 @@ impl Engine for Redb {
     }
 }
 
-/// Returns the cache size in bytes. redb uses up to half of its cache for changed pages, which
-/// correspond to the memtables of other engines.
+/// Returns the size of redb's cache in bytes. redb uses up to half of its cache for changed pages.
+/// They correspond to the memtables of other engines, so the size includes that of two memtables.
 fn cache(settings: &Settings) -> u64 {
     settings.cache_size.saturating_add(settings.write_buffer_size.saturating_mul(2))
 }
 
 struct RedbTarget {
-    /// The open database. A compaction locks it exclusively.
+    /// The open database. Reads and writes lock it shared, and a compaction locks it exclusively.
     database: RwLock<Database>,
 }
 

@@ -8,15 +8,15 @@ use anyhow::bail;
 use std::path::Path;
 use terrace_lab::target::{Change, Engine, EngineBuild, EngineCounts, Result, Settings, Target};
 
-/// RocksDB in one layout (compaction style, with or without blob files).
+/// RocksDB in one layout. A layout is a compaction style, with or without blob files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RocksDb {
     layout: Layout,
 }
 
 impl RocksDb {
-    /// Returns the engine for one layout. Options that the run does not set keep RocksDB's
-    /// defaults.
+    /// Returns the engine for one layout. Options that the settings of a run do not determine have
+    /// RocksDB's defaults.
     pub fn new(layout: Layout) -> RocksDb {
         RocksDb { layout }
     }

@@ -3,10 +3,10 @@ use super::ffi::{self, Api, Handle, Step};
 use crate::Result;
 use std::marker::PhantomData;
 
-/// Keys with their values.
+/// Entries of a store: keys with their values.
 pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// A cursor over a snapshot, made by [`Store::cursor`](super::Store::cursor). It borrows the
+/// A cursor over a snapshot. [`Store::cursor`](super::Store::cursor) creates it. It borrows the
 /// store, so the store stays open while the cursor exists.
 pub struct Cursor<'a> {
     iter: Handle<ffi::Iter>,
@@ -22,7 +22,7 @@ impl<'a> Cursor<'a> {
     /// Moves the cursor to the first entry.
     ///
     /// # Errors
-    /// LevelDB's errors. All moves have the same errors.
+    /// LevelDB's errors. All functions that move the cursor have the same errors.
     pub fn seek_to_first(&mut self) -> Result<()> {
         self.api.step(&mut self.iter, Step::First)
     }

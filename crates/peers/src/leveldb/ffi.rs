@@ -1,8 +1,8 @@
-//! The C functions that only LevelDB has, bound at run time. `crate::ffi::common` has those that
-//! RocksDB also has. The methods are safe to call in any order.
+//! The C functions that only LevelDB has, bound at run time. `crate::ffi::common` has the
+//! functions that RocksDB also has. The methods of this module may be called in any order.
 //!
-//! A buffer that LevelDB allocates with `malloc` becomes a [`Bytes`], which is freed with
-//! `leveldb_free`.
+//! If LevelDB returns a buffer that it allocated with `malloc`, this module converts the buffer to
+//! [`Bytes`]. Dropping the `Bytes` frees the buffer with `leveldb_free`.
 #![allow(unsafe_code)]
 use super::LevelDb;
 pub(super) use crate::ffi::Handle;
@@ -52,10 +52,11 @@ functions! {
     approximate_sizes: fn(*mut Db, c_int, *const Ptr, *const usize, *const Ptr, *const usize, *mut u64);
 }
 
-// Caches are internally synchronised; the Bloom filter is constant.
+// A cache locks internally, and a Bloom filter never changes. Several threads may therefore use
+// both.
 threads! { SendObject: ; SyncObject: Cache Filter }
 
-/// LevelDB's C functions.
+/// The loaded C functions of LevelDB: those that RocksDB also has, and the others.
 pub(super) struct Api {
     pub(super) common: Common<LevelDb>,
     extra: ExtraFunctions,
@@ -70,8 +71,8 @@ pub(super) struct Bytes {
 
 impl Bytes {
     pub(super) fn as_slice(&self) -> &[u8] {
-        // SAFETY: LevelDB returned `len` initialised bytes at `start`, which stay valid until
-        // `free`.
+        // SAFETY: LevelDB returned `len` initialised bytes at `start`. They stay valid until `free`
+        // is called.
         unsafe { slice::from_raw_parts(self.start.as_ptr().cast(), self.len) }
     }
 }
@@ -96,12 +97,12 @@ pub(super) fn load(file: &Path) -> std::result::Result<&'static Api, String> {
     LOADED.get(file, bind)
 }
 
-/// Safe methods, in the order of `leveldb/c.h`. Every pointer passed below is from a live
-/// [`Handle`] or a borrowed slice. This is the safety argument of each block unless its comment
-/// says more.
+/// Safe methods that call the C functions, in the order of `leveldb/c.h`. Each pointer that they
+/// pass is from a live [`Handle`] or from a borrowed slice. This is the safety argument of each
+/// `unsafe` block whose comment gives no other.
 impl Api {
     pub(super) fn version(&self) -> (i32, i32) {
-        // SAFETY: no arguments, constant results.
+        // SAFETY: the functions take no arguments and return constants.
         unsafe { ((self.extra.major_version)(), (self.extra.minor_version)()) }
     }
 
@@ -116,45 +117,46 @@ impl Api {
         set_max_open_files(options_set_max_open_files, c_int => c_int);
     }
 
-    /// Adds a block cache to `options` and returns the cache. The caller keeps the cache until
+    /// Adds a block cache to `options` and returns the cache. The caller must keep the cache until
     /// every database that was opened with `options` is closed.
     pub(super) fn cache(&self, options: &mut Handle<Options>, bytes: usize) -> Handle<Cache> {
-        // SAFETY: constructor and destructor of the same type.
+        // SAFETY: the two functions are the constructor and the destructor of the same type.
         let cache = Handle::new(unsafe { (self.extra.cache_create_lru)(bytes) }, self.extra.cache_destroy);
-        // SAFETY: both are live; `super::Opening` keeps the cache for as long as the options and
-        // the database.
+        // SAFETY: both objects are live, and `super::Opening` keeps the cache as long as the
+        // options and the database exist.
         unsafe { (self.extra.options_set_cache)(options.as_ptr(), cache.as_ptr()) }
         cache
     }
 
-    /// Adds a Bloom filter to `options` and returns the filter. The caller keeps the filter until
-    /// every database that was opened with `options` is closed.
+    /// Adds a Bloom filter to `options` and returns the filter. The caller must keep the filter
+    /// until every database that was opened with `options` is closed.
     pub(super) fn bloom(&self, options: &mut Handle<Options>, bits_per_key: c_int) -> Handle<Filter> {
-        // SAFETY: constructor and destructor of the same type.
+        // SAFETY: the two functions are the constructor and the destructor of the same type.
         let filter = Handle::new(
             unsafe { (self.extra.filterpolicy_create_bloom)(bits_per_key) },
             self.extra.filterpolicy_destroy,
         );
-        // SAFETY: both are live; `super::Opening` keeps the filter for as long as the options and
-        // the database.
+        // SAFETY: both objects are live, and `super::Opening` keeps the filter as long as the
+        // options and the database exist.
         unsafe { (self.extra.options_set_filter_policy)(options.as_ptr(), filter.as_ptr()) }
         filter
     }
 
     pub(super) fn destroy(&self, options: &Handle<Options>, name: &CStr) -> Result<()> {
-        // SAFETY: see the comment on this `impl` block.
+        // SAFETY: all pointers are from live handles or borrowed slices.
         self.common.checked("destroy", |e| unsafe { (self.extra.destroy_db)(options.as_ptr(), name.as_ptr(), e) })
     }
 
     pub(super) fn repair(&self, options: &Handle<Options>, name: &CStr) -> Result<()> {
-        // SAFETY: see the comment on this `impl` block.
+        // SAFETY: all pointers are from live handles or borrowed slices.
         self.common.checked("repair", |e| unsafe { (self.extra.repair_db)(options.as_ptr(), name.as_ptr(), e) })
     }
 
     pub(super) fn get(&self, db: &Handle<Db>, how: &Handle<ReadOptions>, key: &[u8]) -> Result<Option<Bytes>> {
         let mut len = 0;
         let value = self.common.checked("get", |e| {
-            // SAFETY: see the comment on this `impl` block; `len` is a local variable.
+            // SAFETY: all pointers are from live handles or borrowed slices, and `len` is a local
+            // variable.
             unsafe { (self.extra.get)(db.as_ptr(), how.as_ptr(), start(key), key.len(), &mut len, e) }
         })?;
         Ok(NonNull::new(value).map(|start| Bytes { start, len, free: self.common.free }))
@@ -162,7 +164,8 @@ impl Api {
 
     pub(super) fn approximate_size(&self, db: &Handle<Db>, from: &[u8], to: &[u8]) -> u64 {
         let mut bytes = 0;
-        // SAFETY: one range, so each array is one element, borrowed for the call.
+        // SAFETY: the call passes one range, so each array has one element, which is borrowed for
+        // the call.
         unsafe {
             (self.extra.approximate_sizes)(
                 db.as_ptr(),
@@ -177,21 +180,21 @@ impl Api {
         bytes
     }
 
-    /// Moves the iterator and returns its status. `Next` and `Prev` do nothing if the iterator is
-    /// not on an entry (in LevelDB this is undefined behaviour).
+    /// Moves the iterator and returns its status. In LevelDB, `Next` and `Prev` of an iterator that
+    /// is not at an entry are undefined behaviour. Here they do nothing.
     pub(super) fn step(&self, iter: &mut Handle<Iter>, step: Step<'_>) -> Result<()> {
         let it = iter.as_ptr();
         match step {
-            // SAFETY: no precondition except a live iterator, borrowed exclusively; the target is
-            // copied.
+            // SAFETY: the call requires only a live iterator, which is borrowed exclusively.
             Step::First => unsafe { (self.common.iter_seek_to_first)(it) },
-            // SAFETY: as above.
+            // SAFETY: the call requires only a live iterator, which is borrowed exclusively.
             Step::Last => unsafe { (self.common.iter_seek_to_last)(it) },
-            // SAFETY: as above.
+            // SAFETY: the call requires only a live iterator, which is borrowed exclusively.
+            // LevelDB copies the target.
             Step::Seek(target) => unsafe { (self.common.iter_seek)(it, start(target), target.len()) },
-            // SAFETY: as above, and the position is valid.
+            // SAFETY: the iterator is live and borrowed exclusively, and it is at an entry.
             Step::Next if self.common.valid(iter) => unsafe { (self.common.iter_next)(it) },
-            // SAFETY: as above, and the position is valid.
+            // SAFETY: the iterator is live and borrowed exclusively, and it is at an entry.
             Step::Prev if self.common.valid(iter) => unsafe { (self.common.iter_prev)(it) },
             Step::Next | Step::Prev => {}
         }

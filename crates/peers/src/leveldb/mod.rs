@@ -35,7 +35,7 @@ pub struct Library {
 }
 
 impl Library {
-    /// Finds and binds the system's shared library.
+    /// Finds the system's shared library of LevelDB and binds its functions.
     ///
     /// # Errors
     /// [`PeerError::NotLoaded`], which says what to install.
@@ -50,7 +50,8 @@ impl Library {
         Err(not_loaded(reason.expect("the list of names is not empty")))
     }
 
-    /// Binds the shared library in `file`. Other LevelDB libraries may be loaded at the same time.
+    /// Loads the shared library in `file` and binds its functions. Other LevelDB libraries may be
+    /// loaded at the same time.
     ///
     /// # Errors
     /// [`PeerError::NotLoaded`], with the dynamic linker's reason.
@@ -58,13 +59,13 @@ impl Library {
         Ok(Library { api: ffi::load(file).map_err(not_loaded)? })
     }
 
-    /// Returns the major and minor version, `(1, 23)` for the release whose formats Terrace
-    /// follows.
+    /// Returns the major and the minor version of the library. It is `(1, 23)` for the release
+    /// whose formats Terrace follows.
     pub fn version(&self) -> (i32, i32) {
         self.api.version()
     }
 
-    /// Opens a store and recovers it if it was not closed.
+    /// Opens a store. If the store was not closed, LevelDB recovers it.
     ///
     /// # Errors
     /// LevelDB's errors, for a store that is missing, exists, is locked or is corrupted.
@@ -76,8 +77,8 @@ impl Library {
         Ok(Store::new(&self.api.common, db, verify, Parts { api: self.api, _opening: opening }))
     }
 
-    /// Removes a store's files, and its directory if it contains nothing else. A missing store is
-    /// not an error.
+    /// Removes the files of a store. Also removes the directory of the store, if it contains
+    /// nothing else. A missing store is not an error.
     ///
     /// # Errors
     /// LevelDB's errors, for a store in use.
@@ -86,7 +87,7 @@ impl Library {
         self.api.destroy(&opening.options, &c_name(path)?)
     }
 
-    /// Rebuilds a store from the readable SSTables and WALs.
+    /// Rebuilds a store from its readable SSTables and WALs.
     ///
     /// # Errors
     /// LevelDB's errors, if nothing can be rebuilt.
@@ -96,10 +97,10 @@ impl Library {
     }
 }
 
-/// LevelDB's marker type.
+/// Marker type of LevelDB. Types with this parameter belong to LevelDB's library.
 pub enum LevelDb {}
 
-/// The parts of an open store that only LevelDB has.
+/// The objects of an open store that only LevelDB's stores have.
 pub struct Parts {
     api: &'static Api,
     _opening: Opening, // the database borrows its cache and filter
@@ -111,14 +112,15 @@ impl store::PeerLibrary for LevelDb {
 
 /// An open LevelDB store.
 pub type Store = store::Store<LevelDb>;
-/// Changes that are applied atomically; made by [`Store::batch`](store::Store::batch).
+/// A batch of changes, which are applied atomically. [`Store::batch`](store::Store::batch) creates
+/// it.
 pub type Batch = store::Batch<LevelDb>;
 
 impl Store {
-    /// Returns the newest value of a key.
+    /// Returns the newest value of a key, or `None` if the key is absent.
     ///
     /// # Errors
-    /// LevelDB's errors; absence is `None`.
+    /// LevelDB's errors.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         Ok(self.parts.api.get(&self.db, &self.read, key)?.map(|value| value.as_slice().to_vec()))
     }
@@ -135,7 +137,7 @@ impl Store {
         Ok(found.is_some())
     }
 
-    /// Returns a cursor over a snapshot of the whole store, not yet on an entry.
+    /// Returns a cursor over a snapshot of the whole store. The cursor is not at an entry yet.
     pub fn cursor(&self) -> Cursor<'_> {
         Cursor::new(self.parts.api, self.common.iter(&self.db, &self.read))
     }

@@ -2,42 +2,42 @@
 use super::ffi::{self, Api, Handle};
 use std::ffi::c_int;
 
-/// Compression of new blocks. LevelDB reads both kinds with either setting.
+/// Compression of new blocks. With either setting, LevelDB can read blocks of both kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
     /// Blocks are not compressed.
     None,
-    /// Snappy, where it saves at least one eighth.
+    /// Blocks are compressed with Snappy if this saves at least one eighth of the size.
     #[default]
     Snappy,
 }
 
-/// LevelDB's options by LevelDB's names, with LevelDB's defaults.
+/// LevelDB's options, with LevelDB's names and defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenOptions {
     /// Create the store if it does not exist.
     pub create_if_missing: bool,
     /// Return an error if the store exists.
     pub error_if_exists: bool,
-    /// Stop at the first corruption instead of dropping corrupted data. Reads then verify checksums
-    /// too.
+    /// Stop at the first corruption instead of dropping corrupted data. Reads then also verify
+    /// checksums.
     pub paranoid_checks: bool,
     /// Reads verify block checksums.
     pub verify_checksums: bool,
     /// Compression of new blocks.
     pub compression: Compression,
-    /// Size of a memtable in bytes. LevelDB clips it to 64 KiB ..= 1 GiB.
+    /// Size of a memtable in bytes. LevelDB limits it to 64 KiB ..= 1 GiB.
     pub write_buffer_size: usize,
-    /// Size in bytes at which a compaction closes an output SSTable. LevelDB clips it to 1 MiB ..=
+    /// Size in bytes at which a compaction closes an output SSTable. LevelDB limits it to 1 MiB ..=
     /// 1 GiB.
     pub max_file_size: usize,
-    /// Uncompressed bytes of entries per block. LevelDB clips it to 1 KiB ..= 4 MiB.
+    /// Uncompressed bytes of entries per block. LevelDB limits it to 1 KiB ..= 4 MiB.
     pub block_size: usize,
     /// Size of the cache of uncompressed blocks, in bytes.
     pub cache_bytes: usize,
     /// Bits per key of the Bloom filter; `None` for no filter.
     pub bloom_bits: Option<u32>,
-    /// Maximum number of open files. LevelDB clips it to 74 ..= 50,000.
+    /// Maximum number of open files. LevelDB limits it to 74 ..= 50,000.
     pub max_open_files: u32,
 }
 
@@ -59,8 +59,8 @@ impl Default for OpenOptions {
     }
 }
 
-/// LevelDB's options object and the objects it borrows, which must outlive the database opened
-/// with it.
+/// LevelDB's options object, and the objects that it borrows. They must exist as long as the
+/// database that was opened with the options.
 pub(super) struct Opening {
     pub(super) options: Handle<ffi::Options>,
     _cache: Handle<ffi::Cache>,

@@ -1,5 +1,5 @@
-//! The C functions that only RocksDB has, bound at run time. `crate::ffi::common` has those that
-//! LevelDB also has. The methods are safe to call in any order.
+//! The C functions that only RocksDB has, bound at run time. `crate::ffi::common` has the
+//! functions that LevelDB also has. The methods of this module may be called in any order.
 //!
 //! This file uses only functions of `rocksdb/c.h` whose signatures are the same in releases 7 to
 //! 11. No C++ type crosses the interface.
@@ -57,16 +57,16 @@ functions! {
     iter_seek_for_prev: fn(*mut Iter, Ptr, usize);
 }
 
-/// RocksDB's C functions.
+/// The loaded C functions of RocksDB: those that LevelDB also has, and the others.
 pub(super) struct Api {
     pub(super) common: Common<RocksDb>,
     extra: ExtraFunctions,
 }
 
-/// Loads RocksDB from `file`.
+/// Loads RocksDB from `file` and binds its functions.
 ///
 /// # Errors
-/// The dynamic linker's text, with the name of a missing function.
+/// The dynamic linker's text, or the name of a missing function.
 pub(super) fn load(file: &Path) -> std::result::Result<&'static Api, String> {
     static LOADED: Loaded<Api> = Loaded::new();
     let bind = |library: &_| {
@@ -76,8 +76,9 @@ pub(super) fn load(file: &Path) -> std::result::Result<&'static Api, String> {
     LOADED.get(file, bind)
 }
 
-/// Safe methods. Every pointer passed below is from a live [`Handle`] or a borrowed slice. This is
-/// the safety argument of each block unless its comment says more.
+/// Safe methods that call the C functions. Each pointer that they pass is from a live [`Handle`]
+/// or from a borrowed slice. This is the safety argument of each `unsafe` block whose comment
+/// gives no other.
 impl Api {
     setters! { Options:
         set_create_if_missing(options_set_create_if_missing, bool => c_uchar);
@@ -104,14 +105,14 @@ impl Api {
         cache_bytes: usize,
         bloom_bits: Option<f64>,
     ) {
-        // SAFETY: constructors and destructors of the same types.
+        // SAFETY: the functions are the constructor and the destructor of the same type.
         let blocks =
             Handle::new(unsafe { (self.extra.block_based_options_create)() }, self.extra.block_based_options_destroy);
-        // SAFETY: as above.
+        // SAFETY: the functions are the constructor and the destructor of the same type.
         let cache = Handle::new(unsafe { (self.extra.cache_create_lru)(cache_bytes) }, self.extra.cache_destroy);
-        // SAFETY: the block options share the cache by reference count, so the handle here may be
-        // dropped. They take ownership of the filter, so the filter has no handle. The options copy
-        // the block options, including the reference counts.
+        // SAFETY: the block options share the cache by reference count, so the handle of the cache
+        // may be dropped here. They take ownership of the filter, so the filter has no handle. The
+        // options copy the block options with their reference counts.
         unsafe {
             (self.extra.block_based_options_set_block_size)(blocks.as_ptr(), block_bytes);
             (self.extra.block_based_options_set_block_cache)(blocks.as_ptr(), cache.as_ptr());
@@ -124,7 +125,7 @@ impl Api {
     }
 
     /// Appends the value of `key` to `value`. Returns false if the key is absent. The library pins
-    /// the value, and it is copied once.
+    /// the value, so the value is copied only once.
     pub(super) fn get(
         &self,
         db: &Handle<Db>,
@@ -132,7 +133,7 @@ impl Api {
         key: &[u8],
         value: &mut Vec<u8>,
     ) -> Result<bool> {
-        // SAFETY: see the comment on this `impl` block.
+        // SAFETY: all pointers are from live handles or borrowed slices.
         let pinned = self.common.checked("get", |e| unsafe {
             (self.extra.get_pinned)(db.as_ptr(), how.as_ptr(), start(key), key.len(), e)
         })?;
@@ -148,13 +149,13 @@ impl Api {
         Ok(true)
     }
 
-    /// Moves the iterator to the first entry at or after `from`, or to the first entry of all if
-    /// `from` is `None`. If `reverse`, moves to the last entry at or before `from`, or to the last
-    /// entry of all.
+    /// Moves the iterator to the first entry with a key at or after `from`. If `reverse`, moves it
+    /// to the last entry with a key at or before `from`. If `from` is `None`, moves it to the first
+    /// entry of the store or, if `reverse`, to the last.
     pub(super) fn seek(&self, iter: &mut Handle<Iter>, from: Option<&[u8]>, reverse: bool) {
         let it = iter.as_ptr();
-        // SAFETY: no precondition except a live iterator, borrowed exclusively; the target is
-        // copied.
+        // SAFETY: the calls require only a live iterator, which is borrowed exclusively. RocksDB
+        // copies the target.
         unsafe {
             match (from, reverse) {
                 (None, false) => (self.common.iter_seek_to_first)(it),

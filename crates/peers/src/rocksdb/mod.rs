@@ -23,12 +23,13 @@ use std::{
     time::Duration,
 };
 
-/// File names of RocksDB in the directory of `make peers`, the fastest build first. The first is
-/// the build for this processor, the second the build from Maven. The packages of distributions
-/// are not used, because they may not show RocksDB's speed: Debian's is compiled with assertions.
+/// File names of RocksDB's library in the directory of `make peers`, the fastest build first. The
+/// first is the build for this processor, the second the build from Maven. The packages of
+/// distributions are not used, because they may be slower than RocksDB can be. Debian's package is
+/// compiled with assertions.
 const LIBRARY_FILES: [&str; 2] = ["librocksdb.so", "librocksdb-maven.so"];
 
-/// RocksDB's loaded library. It stays loaded until the process ends.
+/// The loaded library of RocksDB. It stays loaded until the process ends.
 #[derive(Clone)]
 pub struct Library {
     api: &'static Api,
@@ -36,7 +37,7 @@ pub struct Library {
 }
 
 impl Library {
-    /// Finds and binds the fastest shared library in the directory of `make peers`.
+    /// Finds the fastest shared library in the directory of `make peers` and binds its functions.
     ///
     /// # Errors
     /// [`PeerError::NotLoaded`], which says how to get a library.
@@ -52,12 +53,12 @@ impl Library {
         Err(not_loaded(reason.expect("the list of files is not empty")))
     }
 
-    /// Returns the path of the library.
+    /// Returns the path of the library's file.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// Opens a store and recovers it if it was not closed.
+    /// Opens a store. If the store was not closed, RocksDB recovers it.
     ///
     /// # Errors
     /// RocksDB's errors, for a store that is missing, locked or corrupted, or for a compression
@@ -70,21 +71,22 @@ impl Library {
     }
 }
 
-/// RocksDB's marker type.
+/// Marker type of RocksDB. Types with this parameter belong to RocksDB's library.
 pub enum RocksDb {}
 
 impl store::PeerLibrary for RocksDb {
     type Parts = Parts;
 }
 
-/// The parts of an open store that only RocksDB has.
+/// The objects of an open store that only RocksDB's stores have.
 pub struct Parts {
     api: &'static Api,
 }
 
 /// An open RocksDB store.
 pub type Store = store::Store<RocksDb>;
-/// Changes that are applied atomically; made by [`Store::batch`](store::Store::batch).
+/// A batch of changes, which are applied atomically. [`Store::batch`](store::Store::batch) creates
+/// it.
 pub type Batch = store::Batch<RocksDb>;
 
 impl Store {
@@ -98,9 +100,10 @@ impl Store {
         self.parts.api.get(&self.db, &self.read, key, value)
     }
 
-    /// Visits entries of a snapshot in order until `visit` returns false. Starts at the first entry
-    /// at or after `from`; if `reverse`, starts at the last entry at or before `from` and moves
-    /// backwards. `None` starts at the respective end.
+    /// Visits the entries of a snapshot in key order until `visit` returns false. The scan starts
+    /// at the first entry at or after `from`. If `reverse`, it starts at the last entry at or
+    /// before `from` and moves backwards. If `from` is `None`, it starts at the first entry or, if
+    /// `reverse`, at the last.
     ///
     /// # Errors
     /// RocksDB's errors.
@@ -117,7 +120,8 @@ impl Store {
     }
 }
 
-/// Parses `Cumulative stall: 00:01:2.345 H:M:S, …` in RocksDB's statistics.
+/// Parses the total stall time from RocksDB's statistics, such as `Cumulative stall: 00:01:2.345
+/// H:M:S, …`.
 fn stall_in(stats: &str) -> Option<Duration> {
     let line = stats.lines().find_map(|line| line.strip_prefix("Cumulative stall: "))?;
     let mut parts = line.split(' ').next()?.split(':');

@@ -2,7 +2,7 @@
 use super::ffi::{self, Api, Handle};
 use std::ffi::c_int;
 
-/// Compression of new blocks. The numbers are RocksDB's.
+/// Compression of new blocks. The numbers are those of RocksDB's C API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
     /// Blocks are not compressed.
@@ -16,7 +16,7 @@ pub enum Compression {
     Zstd = 7,
 }
 
-/// How RocksDB organises its SSTables and values.
+/// The compaction style of a RocksDB store, and the place of its values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layout {
     /// Leveled compaction; each level is ten times as large as the one above.
@@ -24,13 +24,13 @@ pub enum Layout {
     Leveled,
     /// Universal compaction: sorted runs of similar size are compacted together.
     Universal,
-    /// Leveled compaction of keys, with the values in blob files. Compactions collect the garbage
-    /// of the blob files.
+    /// Leveled compaction of keys, with the values in blob files. Compactions also remove garbage
+    /// from the blob files.
     Blob,
 }
 
-/// The subset of RocksDB's options that this interface sets, with RocksDB's names. All other
-/// options have RocksDB's defaults.
+/// The options of RocksDB that this interface sets, with RocksDB's names. All other options have
+/// RocksDB's defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenOptions {
     /// Create the store if it does not exist.
@@ -39,14 +39,15 @@ pub struct OpenOptions {
     pub layout: Layout,
     /// Compression of new blocks and blobs.
     pub compression: Compression,
-    /// Size of a memtable in bytes. RocksDB has two memtables.
+    /// Size of a memtable in bytes. RocksDB may have two memtables.
     pub write_buffer_size: u64,
     /// Size in bytes at which a compaction closes an output SSTable.
     pub target_file_size_base: u64,
-    /// Size limit of the first level in bytes.
+    /// Size limit of level 1 in bytes.
     pub max_bytes_for_level_base: u64,
-    /// Number of level 0 files (with universal compaction, of sorted runs) that triggers a
-    /// compaction, the number that slows writes down, and the number that stops them.
+    /// Three numbers of level 0 files: the number that triggers a compaction, the number that slows
+    /// writes down, and the number that stops them. With universal compaction, they are numbers of
+    /// sorted runs.
     pub level0_triggers: (u32, u32, u32),
     /// Uncompressed bytes of entries per block.
     pub block_size: u64,
@@ -81,7 +82,7 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    /// Returns RocksDB's options object. The object has references of its own to the cache and the
+    /// Returns RocksDB's options object. The object has its own references to the cache and the
     /// filter.
     pub(super) fn object(&self, api: &Api) -> Handle<ffi::Options> {
         let mut options = api.common.options();

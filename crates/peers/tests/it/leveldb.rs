@@ -1,4 +1,5 @@
-//! Tests that the safe interface to the real LevelDB behaves as its documentation says.
+//! Tests that the safe interface to LevelDB behaves as its documentation says. The tests use the
+//! real LevelDB.
 //!
 //! Each test creates and removes its own directory, because this crate does not depend on a crate
 //! for temporary directories.
@@ -9,7 +10,7 @@ use terrace_peers::{
     require,
 };
 
-/// A directory of one test, removed with all its contents.
+/// The directory of one test. Dropping it removes the directory with all its contents.
 struct Scratch(PathBuf);
 
 impl Scratch {

@@ -1,4 +1,4 @@
-//! Integration tests of the other engines through their common interface.
+//! Integration tests of the interface to other engines.
 mod leveldb;
 #[cfg(feature = "lab")]
 mod targets;

@@ -5,7 +5,7 @@ use terrace_peers::{lab, require};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Returns at most `limit` entries, starting at `from`.
+/// Returns the entries of a scan that starts at `from`, at most `limit` of them.
 fn scan(target: &dyn Target, from: Option<&[u8]>, reverse: bool, limit: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut pairs = Vec::new();
     let mut visit = |key: &[u8], value: &[u8]| {
@@ -16,7 +16,8 @@ fn scan(target: &dyn Target, from: Option<&[u8]>, reverse: bool, limit: usize) -
     pairs
 }
 
-/// Writes a seeded history, in batches and single writes, and returns the expected contents.
+/// Writes a history that is always the same, in batches and in single writes. Returns the expected
+/// contents of the store.
 fn fill(target: &dyn Target) -> Model {
     let mut model = Model::new();
     for round in 0..300u32 {
@@ -77,12 +78,14 @@ fn every_installed_peer_keeps_the_contract() {
     for name in lab::NAMES {
         let engine = lab::engine(name).expect("it is in the list of names");
         assert_eq!(engine.name(), name);
-        // On every machine, a peer that is not compiled in must be unavailable.
+        // A peer that is not compiled in is unavailable on every machine, so the test does not
+        // require it.
         if (name == "fjall" && !cfg!(feature = "fjall")) || (name == "redb" && !cfg!(feature = "redb")) {
             continue;
         }
-        // CI installs a package only for Debian's LevelDB. `make peers` builds the other libraries,
-        // and the remaining peers are crates.
+        // CI installs a package only for Debian's LevelDB, so only this peer has its own
+        // requirement. The other libraries are built by `make peers`, and the remaining peers are
+        // crates.
         let needed = if name == "leveldb:debian" { "leveldb" } else { "peers" };
         if let Some(build) = require(needed, engine.build()) {
             let directory = tempfile::tempdir().expect("a temporary directory");

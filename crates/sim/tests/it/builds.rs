@@ -1,6 +1,6 @@
-//! Tests of open files. A build (the job that writes the SSTables of one flush or compaction)
-//! keeps the files of its finished tables open until it ends. The number of such files is bounded
-//! across all builds.
+//! Tests of the limit of open files. A build (the job that writes the SSTables of one flush or
+//! compaction) keeps the files of its finished tables open until it ends. A store bounds the
+//! number of such files across all builds.
 use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
@@ -56,8 +56,8 @@ fn add_table(build: &mut dyn TableSink, id: usize) {
     build.end_table().unwrap();
 }
 
-/// Builds as many tables as a single build may keep open. Checks that the build gives none of them
-/// to the tracker early, which proves that earlier builds keep no files open.
+/// Builds as many tables as a single build may keep open. The build must give none of them to the
+/// tracker early. This proves that earlier builds keep no files open.
 fn check_all_held(storage: &dyn Storage, tracker: &Counting, id: usize) {
     let before = tracker.files.load(Relaxed);
     let mut alone = begin_build(storage);
@@ -72,7 +72,7 @@ fn the_number_of_held_files_is_bounded_across_builds() {
     let setup = StorageConfig { max_open_files: 0, ..StorageConfig::default() };
     let storage = open_files(Arc::new(fs), OpenMode::Create, tracker.clone(), &setup).unwrap();
     let watched = || tracker.files.load(Relaxed);
-    (0..HELD_MAX).for_each(|round| check_all_held(&*storage, &tracker, 10 * round)); // abandoned
+    (0..HELD_MAX).for_each(|round| check_all_held(&*storage, &tracker, 10 * round)); // each build is abandoned
 
     let mut builds: Vec<_> = (0..40).map(|_| begin_build(&*storage)).collect();
     let mut made = 0;

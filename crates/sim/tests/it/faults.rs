@@ -111,8 +111,8 @@ fn after_a_failed_sync_later_ones_succeed_and_write_nothing() {
     assert!((0..100).all(|seed| inner.power_loss(inner.steps(), seed).read("b").unwrap() == b"safe"));
 }
 
-/// The kernel must report a failed sync of folders once, to its caller. The unsynced data of all
-/// folders are then lost, including folders that the failed call did not name.
+/// A failed sync of folders must be reported once, to its caller. The unsynced data of all folders
+/// are then lost, even of folders that the failed call did not name.
 #[test]
 fn a_failed_sync_of_folders_is_reported_once_and_loses_all_unsynced_folders() {
     let (inner, fs) = wrapped(Plan::never());

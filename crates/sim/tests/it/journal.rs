@@ -12,8 +12,8 @@ const SEEDS: u64 = 40;
 const HOUR: Duration = Duration::from_secs(3600);
 const BOTH: [Evidence; 2] = [Evidence::Count, Evidence::Transactions];
 
-/// A directory, a durability tracker that probes the journal at each step, and the builds that the
-/// tracker watches.
+/// A directory, a durability tracker that probes the journal once per step, and the builds whose
+/// durability the tracker watches.
 struct Bench {
     disk: CrashFs,
     fs: Arc<dyn FileSystem>,
@@ -54,8 +54,9 @@ impl Bench {
         }
     }
 
-    /// Simulates many power cuts and checks the builds after each. Returns the number of builds
-    /// that were reported durable, and the number of other builds that survived by chance.
+    /// Simulates many power cuts and checks the files of all builds after each one. Returns the
+    /// number of builds that were reported durable, and the number of other builds that survived by
+    /// chance.
     fn judge(&self, context: &str) -> (usize, usize) {
         let (mut promised, mut lucky) = (0, 0);
         let images: Vec<_> = (0..SEEDS).map(|seed| self.disk.power_loss(self.disk.steps(), seed)).collect();
@@ -76,7 +77,7 @@ impl Bench {
     }
 }
 
-/// Builds end at any moment of a journal commit, and other programs commit now and then. The
+/// Builds end at random moments of a journal commit, and other programs sometimes commit. The
 /// tracker must never force a commit.
 #[test]
 fn what_is_reported_durable_survives_every_power_cut() {
@@ -171,7 +172,7 @@ fn a_journal_without_progress_or_with_read_errors_is_forced() {
         faults.arm(Plan::once(faults.calls() + call, terrace_sim::Fault::Eio));
         while bench.advance() {}
         let durable = bench.builds[0].2.is_durable();
-        // Call 0 is the writeback.
+        // Call 0 writes the files back. Only a failure of this call may make the build fail.
         assert!(matches!(durable, Ok(true)) || call == 0, "call {call}: {durable:?}");
         bench.judge(&format!("call {call}"));
         forced += bench.forced();
@@ -192,8 +193,8 @@ fn a_commit_on_demand_completes_every_handle() {
     assert!(!bench.advance(), "no build is pending");
 }
 
-/// Without free descriptors, the tracker must write files back immediately when a build ends,
-/// without forcing a commit.
+/// If no file descriptors are available, the tracker must write files back as soon as a build
+/// ends. It must not force a commit.
 #[test]
 fn files_over_the_descriptor_limit_are_written_back_at_once() {
     for evidence in BOTH {
@@ -201,7 +202,7 @@ fn files_over_the_descriptor_limit_are_written_back_at_once() {
             let (mut rng, mut bench) = (Rng::new(7), Bench::new(evidence, HOUR));
             bench.tracker = JournalTracker::new(evidence, HOUR, HOUR).with_files_max(files_max);
             bench.build(&mut rng);
-            // The next probe would be an hour later.
+            // This call probes the journal. By the schedule, the next probe is an hour later.
             bench.advance();
             bench.build(&mut rng);
             (0..3).for_each(|_| bench.disk.commit().unwrap());
@@ -212,8 +213,8 @@ fn files_over_the_descriptor_limit_are_written_back_at_once() {
     }
 }
 
-/// Waiting must be cheap. However often the tracker is driven, it must probe the file system only
-/// once per interval.
+/// Waiting for the journal must be cheap. However often `advance` is called, the tracker must
+/// probe the file system only once per interval.
 #[test]
 fn a_journal_is_probed_once_per_interval() {
     for evidence in BOTH {

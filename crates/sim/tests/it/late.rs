@@ -91,7 +91,7 @@ fn failing_builds_are_never_synced_and_stay_failed() {
     let bench = Bench::new(LateTracker::failing(3, 300));
     let handles: Vec<DurabilityHandle> = (0..60).map(|build| bench.watch(&build.to_string())).collect();
     assert!(bench.tracker.commit(&bench.fs, &bench.io_stats).is_err());
-    // No build is pending.
+    // No build is pending, so this commit has nothing to do.
     bench.tracker.commit(&bench.fs, &bench.io_stats).unwrap();
     let failed = handles.iter().filter(|handle| handle.is_durable().is_err()).count();
     assert!((8..=30).contains(&failed), "{failed} of 60");

@@ -12,7 +12,7 @@ use terrace_storage::{
     placement::{EntryRef, Hint, Lifetime, LogEvent, LogKind, OpenMode, Origin, Storage, TableMeta},
 };
 
-/// The roots, records and tables that were reported durable, each with the step of the report.
+/// The roots, WAL records and tables that were reported durable, each with the step of the report.
 #[derive(Default)]
 struct Durable {
     roots: Vec<(usize, LogId)>,

@@ -1,19 +1,22 @@
 //! Divides the file descriptors that a store may use among the parts of the store. `shares.rs`
 //! divides the descriptors of the process among its open stores.
 //!
+//! Three quarters are for open tables, and for open value-log segments or value files of directory
+//! tables. Descriptors that these do not need are added to the last quarter. The last quarter is
+//! divided into eighths:
+//!
 //! ```text
-//! three quarters  open tables, and open segments or value files of directory tables.
-//!                 Descriptors that these do not need are added to the last quarter.
-//! one quarter     An eighth of it is for each of these:
-//!   files that wait to be durable   If half of the eighth is used, a batch sync begins.
-//!                                   If all of it is used, a job waits for a batch sync.
-//!   files of the running batch
-//!   closed WALs                     If all of it is used, a commit is forced.
-//!   WALs closed during that commit  If all of it is used, writers wait for the commit.
-//!   outputs of running jobs         A job passes its files on when it uses a quarter of the
-//!                                   eighth, or when all jobs together use all of it.
-//!                 The other three eighths are for open WALs, for tables that are being opened,
-//!                 and for other code in the process.
+//! one eighth each for                     limits
+//!   files that wait to be durable         When half of the eighth is used, a batch sync begins.
+//!                                         When all of it is used, a job waits for a batch sync.
+//!   files of the running batch sync
+//!   closed WALs                           When all of it is used, a batch sync is forced.
+//!   WALs closed during that batch sync    When all of it is used, writers wait until it ends.
+//!   outputs of running jobs               A job passes its finished files to the durability
+//!                                         tracker when it uses a quarter of the eighth, or
+//!                                         when all jobs together use all of it.
+//! three eighths for                       open WALs, tables that are being opened, and other code
+//!                                         of the process
 //! ```
 use crate::StorageConfig;
 use terrace_format::{Layout, TableForm, Values};
@@ -27,7 +30,8 @@ pub(super) fn open_files_max(fs: &dyn FileSystem) -> Option<u64> {
 
 /// Returns `setup` with `max_open_files` limited to the number of descriptors for open tables.
 pub(super) fn for_tables(setup: &StorageConfig, layout: Layout, files_max: Option<u64>) -> StorageConfig {
-    // The file of a mapped table is closed after it was mapped, so it takes no descriptor.
+    // A mapped table takes no descriptor, because its file is closed after it was mapped. Tables in
+    // bundles are not mapped.
     let mapped = setup.allow_mmap_reads && layout.tables != TableForm::Bundled;
     let kinds = u64::from(!mapped) + u64::from(layout.values == Values::Log || layout.tables == TableForm::Directory);
     let mut within = setup.clone();
@@ -37,12 +41,13 @@ pub(super) fn for_tables(setup: &StorageConfig, layout: Layout, files_max: Optio
     within
 }
 
-/// Returns a number that is used for two limits: the number of files that are open because they
-/// wait to become durable, and the number of closed WALs that wait until their entries are durable
-/// in tables.
+/// Returns one eighth of the last quarter (see the module's documentation), but at least 2. Two
+/// limits use this number: the number of files that are open because they wait to become durable,
+/// and the number of closed WALs that wait until their entries are durable in tables.
 pub(super) fn for_waiting(setup: &StorageConfig, files_max: Option<u64>) -> usize {
     let waiting = |files: u64| {
-        // Open tables are of at most two kinds, each limited to `max_open_files`.
+        // A store keeps two kinds of files open for reads: tables, and segments or value files.
+        // Each kind is limited to `max_open_files`.
         let tables = (files - files / 4).min((setup.max_open_files as u64).saturating_mul(2));
         usize::try_from((files - tables) / 8).unwrap_or(usize::MAX)
     };

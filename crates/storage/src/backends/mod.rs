@@ -35,11 +35,12 @@ mod value_log;
 /// The location of a store.
 #[derive(Clone, Debug)]
 pub enum Location {
-    /// A directory of a file system.
+    /// A directory of a file system, by its path.
     Directory(PathBuf),
-    /// A block device, or a file in its place, that was formatted for a store.
+    /// A block device that was formatted for a store, or a formatted file that is used as one.
     Device(PathBuf),
-    /// A directory. WALs and tables are on the device that the directory's file `DATA` names.
+    /// A split store, by the path of its directory. WALs and tables are on the device that the file
+    /// `DATA` in the directory names.
     Split(PathBuf),
     /// The memory of this process.
     Memory(MemFs),
@@ -78,8 +79,8 @@ pub fn open(
         Location::Memory(memory) => Arc::new(memory.clone()),
     };
     let particular = match durability_mode {
-        // A read-only open needs no durability guarantee, so it also works where these modes are
-        // impossible.
+        // An open for reading needs no durability guarantee. It therefore succeeds even on a file
+        // system that does not support these durability modes.
         DurabilityMode::Group | DurabilityMode::Journal | DurabilityMode::JournalBpf => !mode.writes(),
         DurabilityMode::Inherit => mode == OpenMode::Salvage, // the format file may be damaged
         DurabilityMode::Sync | DurabilityMode::Background | DurabilityMode::Auto | DurabilityMode::None => false,
@@ -143,8 +144,8 @@ pub fn destroy(location: &Location) -> Result<()> {
     }
 }
 
-/// Removes `CURRENT` first, so that an interrupted removal leaves no store instead of a part of
-/// one. Removes `LOCK` last.
+/// Removes the store in the directory `path`. It removes `CURRENT` first, so that an interrupted
+/// removal leaves no store instead of an incomplete one. It removes `LOCK` last.
 fn destroy_directory(path: &Path) -> Result<()> {
     let fs = RealFs::new(path);
     let at = |name: &str| path.join(name).display().to_string();
@@ -167,8 +168,8 @@ fn destroy_directory(path: &Path) -> Result<()> {
     fs.remove_empty().map_err(|e| Error::io("remove", fs.name(), e))
 }
 
-/// Removes all files, `CURRENT` first. The device stays formatted, and the directory of a split
-/// store is not removed.
+/// Removes all files of a store on a device, or of a split store, `CURRENT` first. The device
+/// stays formatted, and the directory of a split store is not removed.
 fn destroy_prepared(path: &Path, fs: &dyn FileSystem, names: impl FnOnce() -> Result<Vec<String>>) -> Result<()> {
     let failed = |op| move |e| Error::io(op, path.display().to_string(), e);
     let held = fs.lock(true).map_err(|e| files::lock_error(fs.name(), e))?;
@@ -191,7 +192,7 @@ fn names_on(device: &raw::RawFs) -> Result<Vec<String>> {
     Ok(files.into_iter().map(|file| file.name).collect())
 }
 
-/// The files of the store, without `LOCK`.
+/// Returns the names of the store's files, without `LOCK`.
 fn own_names(fs: &RealFs, at: &dyn Fn(&str) -> String) -> Result<Vec<String>> {
     let mut names: Vec<String> = Vec::new();
     for entry in fs.list().map_err(|e| Error::io("list", fs.name(), e))? {

@@ -1,5 +1,5 @@
-//! Files that are kept open for the next read, up to a limit. Above the limit the least recently
-//! read file is closed first.
+//! Files that are kept open for the next read, up to a limit. If too many files are open, the
+//! least recently read file is closed first.
 use super::shares::{Closes, Share};
 use crate::Result;
 use parking_lot::Mutex;
@@ -9,24 +9,24 @@ use std::{
     sync::{Arc, Weak},
 };
 
-/// Open files by their keys. Each takes a descriptor.
+/// Open files, each with a key. Each open file takes a descriptor.
 pub(super) struct OpenFiles<K, F> {
     most: Arc<Share>,
     open: Mutex<Open<K, F>>, // a leaf lock; no I/O under it
 }
 
 struct Open<K, F> {
-    /// Each open file, with the number of its last read.
+    /// The open files by key. Each file has the number of its last read; `now` counts the reads.
     files: HashMap<K, (F, u64)>,
-    /// The keys of the files by the number of their last read. The first one was not read for the
-    /// longest time.
+    /// The key of each file by the number of its last read. The first file is the one that was not
+    /// read for the longest time.
     by_read: BTreeMap<u64, K>,
     /// Number of reads so far.
     now: u64,
 }
 
 impl<K: Clone + Eq + Hash, F: Clone> OpenFiles<K, F> {
-    /// Makes an empty set. `most` limits the number of open files.
+    /// Makes an empty set. `most` limits the number of open files in the set.
     pub fn new(most: Arc<Share>) -> Arc<OpenFiles<K, F>>
     where
         K: Send + 'static,
@@ -50,7 +50,7 @@ impl<K: Clone + Eq + Hash, F: Clone> OpenFiles<K, F> {
         Ok(file)
     }
 
-    /// Closes the files for which `is_one` returns true. They are about to be removed.
+    /// Closes the files whose key satisfies `is_one`. Called before these files are removed.
     pub fn forget(&self, is_one: impl Fn(&K) -> bool) {
         let closed = self.open.lock().forget(is_one);
         drop(closed);

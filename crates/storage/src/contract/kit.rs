@@ -9,7 +9,7 @@ use std::{fmt::Debug, sync::Arc};
 use terrace_format::{Batch, FormatFile, Kind, Layout, LogId, SeqNo, TableId, Values, key, value_log::WAL_SIDECAR};
 use terrace_vfs::FileSystem;
 
-/// Opens a store at a location. It may be called several times for the same location.
+/// A function that opens a store at one fixed location. It may be called several times.
 pub type Opener = Box<dyn Fn(OpenMode, &StorageConfig) -> Result<Box<dyn Storage>>>;
 
 /// Returns an opener for stores in the file system `fs`. `tracker` completes their durability
@@ -18,7 +18,7 @@ pub fn on_files(fs: Arc<dyn FileSystem>, tracker: Arc<dyn DurabilityTracker>) ->
     Box::new(move |mode, setup| open_files(fs.clone(), mode, tracker.clone(), setup))
 }
 
-/// Like [`on_files`], with stores of this layout.
+/// Returns an opener as [`on_files`] does, for stores with the layout `layout`.
 pub fn on_files_of(layout: Layout, fs: Arc<dyn FileSystem>, tracker: Arc<dyn DurabilityTracker>) -> Opener {
     Box::new(move |mode, setup| {
         open_files(fs.clone(), mode, tracker.clone(), &StorageConfig { layout, ..setup.clone() })
@@ -27,7 +27,7 @@ pub fn on_files_of(layout: Layout, fs: Arc<dyn FileSystem>, tracker: Arc<dyn Dur
 
 pub(super) type Case = fn(&Fixture);
 
-/// A location under test.
+/// The store location that a case tests.
 pub(super) struct Fixture(pub Opener);
 
 impl Fixture {
@@ -54,7 +54,8 @@ impl Fixture {
     }
 }
 
-/// The first record of a WAL or manifest: an empty batch.
+/// The first record that the cases write to a WAL or manifest: an empty batch with sequence number
+/// 7.
 pub(super) const HEAD: &[u8] = &[7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// Returns whether the store separates values from keys, in a value log.
@@ -103,7 +104,7 @@ pub(super) fn is_in_use(error: &Error) -> bool {
     matches!(error, Error::InUse { .. })
 }
 
-/// The level for which compactions write tables in these cases.
+/// The level for which compaction jobs of the suite write tables.
 pub(super) const COMPACTED_LEVEL: usize = 2;
 
 pub(super) fn hint(lifetime: Lifetime) -> Hint {
@@ -111,14 +112,16 @@ pub(super) fn hint(lifetime: Lifetime) -> Hint {
     Hint { level, expected_bytes: 1 << 20, lifetime }
 }
 
-/// Returns the user's value of an entry for which a lookup found `stored`.
+/// Returns the user's value of the entry with the key `internal`. `stored` is the stored form of
+/// the value, as a lookup returned it.
 pub(super) fn shown(storage: &dyn Storage, internal: &[u8], stored: Bytes) -> Vec<u8> {
     let key::Parsed { user, seq, kind } = key::apart(internal);
     let how = TableReadOptions { verify: true, fill_cache: true };
     if kind == Kind::Put { good(storage.value(user, seq, stored, how)).to_vec() } else { stored.to_vec() }
 }
 
-/// Finishes a build and waits until its durability handle is durable.
+/// Finishes the tables that `build` has written, forces a batch sync, and checks that their
+/// durability handle is durable.
 pub(super) fn finish(storage: &dyn Storage, build: Box<dyn TableSink>) -> Vec<TableMeta> {
     let (metas, handle) = good(build.finish());
     good(storage.commit());

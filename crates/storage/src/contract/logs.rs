@@ -1,5 +1,5 @@
-//! Logs (WAL and manifest): a reader returns all records that were appended, in order, and no
-//! others.
+//! Cases for logs (WAL and manifest): a reader returns all records that were appended, in order,
+//! and no others.
 use super::kit::{Case, Fixture, HEAD, good, is_missing, record, refused, same, separates_values};
 use crate::StorageConfig;
 use crate::placement::{LogEvent, LogKind, LogReader, ObjectId, OpenMode, Storage};
@@ -8,7 +8,7 @@ use terrace_format::{LogId, value_log::MAGIC};
 pub(super) const CASES: &[Case] =
     &[records_are_read_back, a_wal_and_a_manifest_may_share_a_number, a_missing_log_is_an_error];
 
-/// Reads every record up to the end; returns the records and the end event.
+/// Reads every record of a log. Returns the records and the event at the end of the log.
 fn read_all(storage: &dyn Storage, reader: &mut dyn LogReader) -> (Vec<Vec<u8>>, LogEvent) {
     let (mut records, mut end_of_last) = (Vec::new(), 0);
     loop {
@@ -68,8 +68,8 @@ fn records_are_read_back(fixture: &Fixture) {
     same(records.len(), 14, "records after reopening");
 }
 
-/// A WAL and a manifest may have the same number, because they are different objects. A number of
-/// one kind of log cannot be used twice.
+/// A WAL and a manifest may have the same number, because they are different objects. Two WALs, or
+/// two manifests, cannot have the same number.
 fn a_wal_and_a_manifest_may_share_a_number(fixture: &Fixture) {
     let storage = fixture.with_root();
     let mut wal = good(storage.create_log(LogId(9), LogKind::Wal, HEAD));

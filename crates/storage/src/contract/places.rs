@@ -1,5 +1,5 @@
-//! The store location itself: root, format file, list of objects, locks, copies that are set
-//! aside, and I/O statistics.
+//! Cases for a store as a whole: `CURRENT`, the format file, the list of objects, locks, copies
+//! that are set aside, and I/O statistics.
 use super::kit::{
     Case, Fixture, HEAD, good, is_in_use, is_missing, one_table, record, refused, same, separates_values,
 };
@@ -82,7 +82,7 @@ fn everything_is_listed_and_removed(fixture: &Fixture) {
     let table = ObjectId::Table(TableId(4));
     let mut all = vec![table, ObjectId::Wal(LogId(2)), ObjectId::Manifest(LogId(1)), ObjectId::Manifest(LogId(3))];
     if separates_values(&*storage) {
-        // The value-log segment that the build wrote.
+        // With key-value separation, the job that wrote the table also wrote a value-log segment.
         all.push(ObjectId::Segment(SegmentId(4)));
     }
     same(objects(&*storage), all.clone(), "objects");
@@ -123,7 +123,7 @@ fn one_writer_or_many_readers(fixture: &Fixture) {
     }
     let log = good(writer.create_log(LogId(7), LogKind::Wal, HEAD));
     drop(writer);
-    // The log writer still holds the lock.
+    // The log writer keeps the store locked, although the store was dropped.
     refused(fixture.open(OpenMode::Write, &setup), is_in_use);
     drop(log);
     let readers = (good(fixture.open(OpenMode::ReadOnly, &setup)), good(fixture.open(OpenMode::ReadOnly, &setup)));
@@ -187,7 +187,8 @@ fn limits_are_wide(fixture: &Fixture) {
     let storage = fixture.create();
     let limits = storage.limits();
     assert!(limits.key_bytes_max >= 1 << 16, "{limits:?}");
-    // One byte of the stored form records where the value is stored.
+    // With key-value separation, the stored form of a value has an extra byte, which records where
+    // the value is stored. Values are then limited to one byte less.
     let form = u64::from(separates_values(&*storage));
     assert!(limits.value_bytes_max >= u64::from(u32::MAX) - form, "{limits:?}");
 }

@@ -1,5 +1,5 @@
-//! Builds and tables: every entry is found by iterating in both directions and by its key, under
-//! every configuration.
+//! Cases for tables and for the jobs that write them: every entry is found by iterating in both
+//! directions and by its key, under every configuration.
 use super::kit::{Case, Fixture, finish, good, hint, is_missing, one_table, refused, same, separates_values, shown};
 use crate::{
     Error, FilterForm, StorageConfig,
@@ -28,7 +28,7 @@ pub(super) const CASES: &[Case] = &[
 
 const HOW: TableReadOptions = TableReadOptions { verify: true, fill_cache: true };
 
-/// User keys with their versions, newest first, in internal-key order.
+/// User keys with their versions in internal-key order: the newest version of a key is first.
 type Versions = BTreeMap<(Vec<u8>, Reverse<u64>), (Kind, Vec<u8>)>;
 
 /// Returns keys of all lengths with long shared prefixes. Each has up to three versions, and some
@@ -90,7 +90,8 @@ fn a_table_returns_the_same_as_a_sorted_map(fixture: &Fixture) {
         properties_match_the_entries(&*storage, &*table, &model);
         offsets_rise(&*table, &all, meta.bytes);
         anchors_cut_evenly(&*table, &setup.order, &all, meta.bytes);
-        // All checks are repeated with an empty cache, under every other configuration.
+        // Under every configuration, the store is opened again with an empty cache, and the table
+        // is read again.
         drop((table, storage));
         for other in setups() {
             let storage = good(fixture.open(OpenMode::Create, &other));
@@ -101,8 +102,8 @@ fn a_table_returns_the_same_as_a_sorted_map(fixture: &Fixture) {
     }
 }
 
-/// Each version is found at its own sequence number and not at the number below it. Absent keys
-/// are not found.
+/// Checks that a lookup at the sequence number of a version returns this version, and that a
+/// lookup at the number below does not. Lookups of absent keys return nothing.
 fn lookups(storage: &dyn Storage, table: &dyn Table, model: &Versions) {
     let how = TableReadOptions { verify: false, fill_cache: true };
     let find = |user: &[u8], at: u64| {
@@ -119,7 +120,7 @@ fn lookups(storage: &dyn Storage, table: &dyn Table, model: &Versions) {
     }
 }
 
-/// Returns the current entry, in the form in which the table stores it.
+/// Returns the entry at the cursor, with the value in the form in which the table stores it.
 fn stored_here(cursor: &mut Cursor) -> Option<(Vec<u8>, Vec<u8>)> {
     if !cursor.valid() {
         return None;
@@ -130,7 +131,7 @@ fn stored_here(cursor: &mut Cursor) -> Option<(Vec<u8>, Vec<u8>)> {
     Some((key, stored))
 }
 
-/// Returns the current entry with the user's value.
+/// Returns the entry at the cursor, with the user's value.
 fn value_here(storage: &dyn Storage, cursor: &mut Cursor) -> Option<(Vec<u8>, Vec<u8>)> {
     let (key, stored) = stored_here(cursor)?;
     let value = shown(storage, &key, stored.into());
@@ -239,8 +240,8 @@ fn a_custom_comparator_orders_everything(fixture: &Fixture) {
     }
 }
 
-/// Builds a table from another one. Blocks in which every entry is wanted are copied whole;
-/// entries of other blocks are added one by one.
+/// Builds a table with most entries of an older table. A block is copied whole if the new table
+/// gets all of its entries. The entries of other blocks are added one by one.
 fn blocks_are_copied_whole(fixture: &Fixture) {
     for (number, setup) in (0..).zip(setups()) {
         let storage = good(fixture.open(OpenMode::Create, &setup));
@@ -288,8 +289,8 @@ fn blocks_are_copied_whole(fixture: &Fixture) {
     }
 }
 
-/// One build writes several tables. A second build then writes one table with the entries of all
-/// of them.
+/// One job writes several tables. A second job then writes one table with the entries of all of
+/// them.
 fn a_build_may_have_several_tables(fixture: &Fixture) {
     let storage = fixture.create();
     let all = entries(&versions(400));
@@ -385,8 +386,8 @@ fn an_abandoned_build_leaves_no_object(fixture: &Fixture) {
     assert!(metas.is_empty() && good(handle.is_durable()), "an empty build is durable at once");
 }
 
-/// Keys that are out of order or malformed are a sign of corruption. A build rejects them, because
-/// it would otherwise write them under a new, valid checksum.
+/// Keys that are out of order or malformed are a sign of corruption. The writer of a table rejects
+/// such keys, because it would otherwise write them under a new, valid checksum.
 fn corrupt_entries_are_rejected_by_builds(fixture: &Fixture) {
     let storage = fixture.create();
     let (low, high) = (key::lookup(b"a", SeqNo(5)), key::lookup(b"b", SeqNo(5)));
@@ -414,7 +415,8 @@ fn removed_tables_stay_readable(fixture: &Fixture) {
     good(storage.remove(object));
     refused(storage.open_table(&meta), is_missing);
     if storage.separates_values() {
-        // If value files that are not open are removed, a read of the value returns an error.
+        // The removal of a directory table also removes its value files. No value file is open, so
+        // a read of a value returns an error.
         let put = all.iter().find(|(key, _)| key::apart(key).kind == Kind::Put).expect("a put");
         return refused(table.get(&put.0, HOW), is_missing);
     }
@@ -424,7 +426,7 @@ fn removed_tables_stay_readable(fixture: &Fixture) {
     let last = stored_here(&mut cursor);
     good(cursor.seek_first());
     drop(storage);
-    // A cursor keeps the files of its table open.
+    // The cursor keeps the files of its table open.
     good(cursor.seek_last());
     same(stored_here(&mut cursor), last, "a cursor on a removed table of a closed store");
 }

@@ -11,9 +11,10 @@
 //! ```
 //! Directory tables need no second step: one sync makes all files of a table directory durable.
 //!
-//! Mode `group` needs both of its steps. With delayed allocation, the file system commits the
-//! inode of a file with size 0 before the bytes of the file are written back. And space that is
-//! allocated but not yet written reads as zeros, even if it was committed.
+//! Mode `group` needs both of its steps, because a journal commit does not include bytes that were
+//! not written back. With delayed allocation, a commit before the write-back makes the inode
+//! durable with size 0. Space that is allocated but not yet written reads as zeros after a power
+//! cut, even if the allocation was committed.
 use super::{DurabilityTracker, Finished, sync_directory, waiting::Queue};
 use crate::{DurabilityHandle, Error, IoStats, Result, SyncKind};
 use parking_lot::Mutex;
@@ -29,31 +30,35 @@ pub enum Way {
     Background,
 }
 
-/// Completes durability handles in batches. If a file cannot be synced, only the handle of its job
-/// fails. If the last step fails, the handles of the whole batch fail.
+/// Makes the waiting files of all jobs durable in batch syncs, and completes the jobs' durability
+/// handles. If a file cannot be synced, only the handle of its job fails. If the last step of a
+/// batch sync fails (the commit of the journal or the sync of the directory), the handles of all
+/// its jobs fail.
 pub struct BatchTracker {
     way: Way,
     interval: Duration,
-    waiting: Queue, // jobs do not wait for a batch, unless too many files wait
-    // The time of the last batch. Held while a batch is made. Lock order: this lock before
-    // `waiting`.
+    waiting: Queue, // jobs do not wait, unless too many files wait
+    // The time of the last batch sync. A thread holds this lock while it makes a batch sync. Lock
+    // order: this lock before `waiting`.
     last: Mutex<Option<Instant>>,
 }
 
 impl BatchTracker {
-    /// Makes a tracker that waits for `interval` between two batches, unless a batch is forced or
-    /// too many files wait.
+    /// Makes a tracker that waits for `interval` between two batch syncs, unless a batch sync is
+    /// forced or too many files wait.
     pub fn new(way: Way, interval: Duration) -> BatchTracker {
         BatchTracker { way, interval, waiting: Queue::new(usize::MAX), last: Mutex::default() }
     }
 
     /// Limits the waiting files to `files_max` descriptors. When half of this number wait, a batch
-    /// begins even if the interval has not passed. A job that reaches the limit waits for a batch.
+    /// sync begins even if the interval has not passed. A job that reaches the limit waits for a
+    /// batch sync.
     pub fn with_files_max(self, files_max: usize) -> BatchTracker {
         BatchTracker { waiting: Queue::new(files_max), ..self }
     }
 
-    /// Makes every pending handle durable or failed. Returns the first error.
+    /// Makes a batch sync, after which every pending handle is durable or failed. Returns the first
+    /// error.
     fn settle(&self, fs: &dyn FileSystem, io_stats: &IoStats) -> Result<()> {
         let (mut saved, mut bytes, mut outcome) = (Vec::new(), 0, Ok(()));
         for build in self.waiting.take() {
@@ -97,7 +102,8 @@ impl BatchTracker {
         }
     }
 
-    /// Does the last step of a batch, for files with `bytes` bytes in total.
+    /// Does the last step of a batch sync: commits the journal or syncs the directory. The files of
+    /// the batch sync have `bytes` bytes in total.
     fn finish(&self, fs: &dyn FileSystem, bytes: u64, io_stats: &IoStats) -> Result<()> {
         match self.way {
             Way::Group => {
@@ -162,7 +168,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (fs, io_stats) = (RealFs::new(directory.path()), IoStats::default());
         let tracker = BatchTracker::new(Way::Background, HOUR).with_files_max(4);
-        tracker.commit(&fs, &io_stats).unwrap(); // the next batch is due only in an hour
+        tracker.commit(&fs, &io_stats).unwrap(); // the next batch sync is due only in an hour
         let watch = |names: &[&str]| {
             let finished = |name: &&str| {
                 let mut file = fs.create(name).unwrap();

@@ -1,4 +1,4 @@
-//! Durability handles: each tracks whether the files of a job survive a power cut yet.
+//! Durability handles. A handle reports whether the files of a job survive a power cut yet.
 //!
 //! A backend returns a [`DurabilityHandle`] with the outputs of a job and keeps the handle's
 //! [`Completer`]. In the mode `sync` the handle is durable when it is returned. In the other modes
@@ -19,11 +19,13 @@ pub enum State {
     Failed(Error),
 }
 
-/// Tracks one or several outputs, all of which must become durable. Clones share one state.
+/// Tracks one or several outputs of a job, all of which must become durable. All clones of a
+/// handle share one state.
 #[derive(Clone, Debug)]
 pub struct DurabilityHandle(Vec<Arc<Cell>>);
 
-/// Makes a pending handle durable or failed. If it is dropped before that, the handle fails.
+/// Makes a pending handle durable or failed. If the completer is dropped before it has done so,
+/// the handle fails.
 #[derive(Debug)]
 pub struct Completer(Arc<Cell>);
 
@@ -57,8 +59,8 @@ impl DurabilityHandle {
         (DurabilityHandle(vec![cell.clone()]), Completer(cell))
     }
 
-    /// Returns the state: failed if one part has failed, else pending if one part is pending, else
-    /// durable.
+    /// Returns the state of a handle that may have several parts: failed if one part has failed,
+    /// else pending if one part is pending, else durable.
     pub fn state(&self) -> State {
         let mut sum = State::Durable;
         for cell in &self.0 {
@@ -71,7 +73,8 @@ impl DurabilityHandle {
         sum
     }
 
-    /// Returns whether the bytes survive a power cut. Returns the error if they never will.
+    /// Returns whether the bytes of the handle's files survive a power cut. Returns the error if
+    /// they never will.
     pub fn is_durable(&self) -> Result<bool> {
         match self.state() {
             State::Pending => Ok(false),
@@ -119,7 +122,7 @@ impl Cell {
         }
     }
 
-    /// Sets the outcome. Later calls have no effect.
+    /// Sets the outcome (durable or failed). After the first call, further calls have no effect.
     fn decide(&self, outcome: State) {
         let mut state = self.state.lock();
         if matches!(*state, State::Pending) {

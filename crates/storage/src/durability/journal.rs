@@ -8,14 +8,14 @@
 //! 4  poll the number until it is c0 + 2, and join a transaction whenever the number has changed
 //! 5  join a transaction once more        detects an aborted journal, which still counts commits
 //! ```
-//! Why `c0 + 2` in step 2: the file system counts a commit as the last act of the commit, and
+//! Step 2 needs `c0 + 2` for this reason. The file system counts a commit as its last act, and
 //! makes one commit after the other. At any moment at most two transactions are not counted yet:
-//! the one that is being committed, and the running one. The inodes written back so far are in one
-//! of these two. With `c0 + 1` the poll might end after the first of the two.
+//! the one that is being committed, and the running one. The inodes written back so far are in
+//! one of these two transactions. With `c0 + 1` the poll might end after the first of the two.
 //!
-//! Where the kernel reports the transaction of each file (`bpf/`), steps 2 and 4 use the
-//! transaction number instead of the count. Step 2 then first makes the inode part of the running
-//! transaction.
+//! In mode `journal-bpf` the kernel reports the transaction of each file (`bpf/`). Steps 2 and 4
+//! then use the transaction number instead of the count. Step 2 first makes the inode part of the
+//! running transaction.
 use super::{
     DurabilityTracker, Finished, journal_of,
     waiting::{Queue, Waiting},
@@ -29,8 +29,8 @@ use std::{
 };
 use terrace_vfs::{FileSystem, JournalCommit};
 
-/// The number by which a tracker recognizes that a journal commit has covered the bytes that were
-/// written back.
+/// The kind of number by which a tracker recognizes that a journal commit has covered the bytes
+/// that were written back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
     /// The number of commits, which the kernel publishes.
@@ -39,46 +39,49 @@ pub enum Evidence {
     Transactions,
 }
 
-/// Number of commits after which everything written back before is durable.
+/// Number of commits after which every byte that was written back before them is durable.
 const COMMITS: u64 = 2;
 /// If the journal makes no progress during this number of commit intervals, it is considered
 /// stuck. For this limit, each interval is taken as one second longer than the file system's
 /// commit interval.
 const INTERVALS_MAX: u32 = 3;
 
-/// Completes durability handles in batches. A batch contains the outputs that were written back
-/// before the commit count was read once.
+/// Completes durability handles in groups, the batches. A batch contains the outputs that were
+/// written back before one read of the commit count. All outputs of a batch become durable by the
+/// same commit.
 pub struct JournalTracker {
     evidence: Evidence,
     poll: Duration,
     stall_limit: Duration,
-    waiting: Queue, // jobs do not wait for a batch, unless too many files wait
-    // Held while files are written back and while the journal is read. Lock order: this lock before
-    // `waiting`.
+    waiting: Queue, // jobs do not wait, unless too many files wait
+    // The progress of the journal. Locked while files are written back and while the journal is
+    // read. Lock order: this lock before `waiting`.
     progress: Mutex<Progress>,
 }
 
-/// The progress of the journal, and the batches that wait for it.
+/// The progress of the file system's journal, and the batches of outputs that wait for its
+/// commits.
 struct Progress {
-    /// The batches, in the order in which they become durable.
+    /// The batches of outputs, in the order in which they become durable.
     batches: VecDeque<Batch>,
-    /// The last count of commits. In mode `journal-bpf` the number of the last committed
-    /// transaction, extended to 64 bits so that it does not wrap around.
+    /// The number of commits when the journal was last read. In mode `journal-bpf` it is the number
+    /// of the last committed transaction, extended to 64 bits so that it does not wrap around.
     commits: u64,
-    /// The time when the count last changed, or when the wait for a change began.
+    /// The time when `commits` last changed, or when the tracker began to wait for a change.
     moved: Option<Instant>,
     asked: Option<Instant>,
 }
 
 impl Default for Progress {
     fn default() -> Progress {
-        // The kernel's transaction numbers have 32 bits. The first one is extended to the nearest
-        // value, above or below this start value, so the start value must be far from zero.
+        // The kernel's transaction numbers have 32 bits. The tracker extends the first number to
+        // the 64-bit value that is nearest to this start value, above or below it. The start value
+        // must therefore be far from zero.
         Progress { batches: VecDeque::new(), commits: 1 << 32, moved: None, asked: None }
     }
 }
 
-/// Outputs that were written back together.
+/// A batch: outputs that were written back together and become durable by the same commit.
 struct Batch {
     /// The commit count or transaction number at which the batch is durable.
     due: u64,
@@ -115,8 +118,8 @@ impl JournalTracker {
         JournalTracker { stall_limit, ..JournalTracker::new(evidence, poll, Duration::ZERO) }
     }
 
-    /// Writes back new outputs, then checks the older ones. Forces a commit if the journal cannot
-    /// be read or is stuck.
+    /// Does the work that is due: writes back new outputs, then checks whether older outputs are
+    /// durable. Forces a commit if the journal cannot be read or is stuck.
     fn ask(&self, progress: &mut Progress, fs: &dyn FileSystem, io_stats: &IoStats) {
         let (saved, _) = self.write_back(io_stats); // here and below, the handles report the error
         let entered = if saved.is_empty() { Ok(()) } else { progress.enter(saved, fs, self.evidence) };
@@ -125,8 +128,8 @@ impl JournalTracker {
         }
     }
 
-    /// Writes back the waiting outputs. Returns the outputs that a commit will make durable, and
-    /// the first error. An error of a file fails only its own job.
+    /// Writes back the waiting outputs. Returns the outputs that still need a commit to become
+    /// durable, and the first error. An error of a file fails only the handle of the file's job.
     fn write_back(&self, io_stats: &IoStats) -> (Vec<Waiting>, Result<()>) {
         let (mut saved, mut outcome) = (Vec::new(), Ok(()));
         for build in self.waiting.take() {
@@ -144,8 +147,8 @@ impl JournalTracker {
 }
 
 impl Progress {
-    /// Adds outputs that were just written back. They wait for a commit even if this call returns
-    /// an error.
+    /// Adds outputs that were just written back to the batches. The outputs wait for a commit even
+    /// if this call returns an error.
     fn enter(&mut self, builds: Vec<Waiting>, fs: &dyn FileSystem, evidence: Evidence) -> io::Result<()> {
         let due = self.due(&builds, fs, evidence);
         if self.batches.is_empty() {
@@ -162,7 +165,8 @@ impl Progress {
         }
         let (journal, now) = (journal_of(fs)?, self.count(fs, evidence)?);
         // If the sync of one of the job's files was cancelled, the job may have no file left that
-        // reports the transaction of the file names.
+        // reports the transaction of the job's file names. The job then waits until two more
+        // transactions are committed.
         let least = if builds.iter().any(|build| build.lacks_some) { now + COMMITS } else { now };
         let files = builds.iter().flat_map(|build| &build.files);
         files
@@ -187,8 +191,8 @@ impl Progress {
             return Ok(());
         }
         (self.commits, self.moved) = (commits, Some(Instant::now()));
-        // The transaction must be joined after the count was read. If the journal was aborted,
-        // joining fails; if it succeeds, all counted commits were made before any abort.
+        // The join must follow the read of the commit count. If the journal was aborted, the join
+        // fails. If the join succeeds, all counted commits were made before any abort.
         journal_of(fs)?.join_transaction()?;
         let due = self.batches.partition_point(|batch| batch.due <= commits);
         self.batches.drain(..due).flat_map(|batch| batch.completers).for_each(Completer::keep);

@@ -27,20 +27,20 @@ pub struct Finished {
     pub name: String,
     /// The descriptor of the writer.
     pub file: Box<dyn WriteFile>,
-    /// Bytes written.
+    /// The number of bytes written to the file.
     pub bytes: u64,
-    /// The purpose of the bytes.
+    /// The purpose under which the bytes of the file are counted.
     pub purpose: Purpose,
 }
 
 impl Finished {
-    /// Returns whether the file is durable already.
+    /// Returns whether another sync has made the file durable already.
     fn is_saved(&self) -> bool {
         self.file.is_saved()
     }
 
-    /// Writes the bytes back, unless they are durable. If this write-back was a whole sync, counts
-    /// it as a sync.
+    /// Writes back the bytes of the file, unless the file is durable already. If the file is
+    /// durable after the write-back, the write-back was a whole sync and is counted as a sync.
     fn write_back(&self, io_stats: &IoStats) -> Result<()> {
         if self.is_saved() {
             return Ok(());
@@ -61,19 +61,20 @@ fn journal_of(fs: &dyn FileSystem) -> io::Result<&dyn JournalCommit> {
 
 /// Makes finished files durable in one of the durability modes.
 pub trait DurabilityTracker: Send + Sync {
-    /// The name of the mode.
+    /// Returns the name of the durability mode.
     fn durability_mode(&self) -> &'static str;
-    /// Returns whether this mode guarantees that data survives a power cut. If not, WALs,
+    /// Returns whether this mode guarantees that data survives a power cut. If it does not, WALs,
     /// manifests and roots are not synced either.
     fn promises(&self) -> bool {
         true
     }
-    /// Takes over the files of one job and their directory entries. If too many files wait, first
-    /// does the sync work that is due.
+    /// Takes over the files of one job and makes them and their directory entries durable, now or
+    /// later. If too many files wait, first does the sync work that is due.
     fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, io_stats: &IoStats) -> Result<DurabilityHandle>;
-    /// Cancels the sync of the file `name`, which became obsolete before an edit with it was
-    /// committed. If the sync has not begun, it is never made, and the handle of the job covers
-    /// only the job's other files. Does no I/O; dropping the result closes the file, which is I/O.
+    /// Cancels the sync of the file `name`, because its table became obsolete before the version
+    /// edit that adds the table was committed to the manifest. If the sync has not begun, it is
+    /// never made, and the handle of the job covers only the job's other files. Does no I/O;
+    /// dropping the result closes the file, which is I/O.
     fn cancel_sync(&self, _name: &str) -> Option<Finished> {
         None
     }

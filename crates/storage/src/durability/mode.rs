@@ -1,4 +1,4 @@
-//! The durability modes. This is the only list of them.
+//! The durability modes. This module has the only list of all modes.
 use super::{BatchTracker, DurabilityTracker, Evidence, JournalTracker, NoTracker, SyncTracker, Way};
 use crate::{Error, Result};
 use std::{path::Path, sync::Arc, time::Duration};
@@ -91,9 +91,10 @@ impl DurabilityMode {
         }
     }
 
-    /// Returns the tracker of this mode for files in `fs`. At least `pause` passes between two
-    /// batches, and at most `files_max` files with an open descriptor wait. The caller should
-    /// resolve [`DurabilityMode::Inherit`] first; here it is treated as `Sync`.
+    /// Returns the durability tracker of this mode for files in `fs`. At least `pause` passes
+    /// between two batch syncs. At most `files_max` files with an open descriptor wait for a batch
+    /// sync. The caller should resolve [`DurabilityMode::Inherit`] first; this function treats
+    /// `Inherit` as `Sync`.
     ///
     /// # Errors
     /// [`Error::Unsupported`] with the reason why the file system cannot keep the promise of the

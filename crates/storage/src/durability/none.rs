@@ -1,5 +1,5 @@
 //! The durability mode `none`: nothing is synced, and nothing is guaranteed to survive a power
-//! cut. For stores whose loss is acceptable.
+//! cut. This mode is for stores whose loss is acceptable.
 use super::{DurabilityTracker, Finished};
 use crate::{DurabilityHandle, IoStats, Result};
 use terrace_vfs::FileSystem;

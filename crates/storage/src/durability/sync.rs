@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use terrace_vfs::{FileSystem, JournalCommit};
 
 /// Makes one `fdatasync` for each file of a job, then one sync of the directory. On a raw device
-/// it makes one flush for all files. Returned handles are durable already.
+/// it makes one flush for all files. The returned handles are durable already.
 ///
-/// An error fails only its own job, and nothing is retried: after a failed sync the kernel may
-/// report success for bytes that it has dropped.
+/// A failed sync fails only its own job, and nothing is retried: after a failed sync the kernel
+/// may report success for bytes that it has dropped.
 #[derive(Debug, Default)]
 pub struct SyncTracker;
 
@@ -43,8 +43,8 @@ impl DurabilityTracker for SyncTracker {
     }
 }
 
-/// Makes all files and their names durable by one journal commit, if the journal commits only on
-/// demand.
+/// Makes all files and their names durable by one journal commit. Used if the journal commits only
+/// on demand.
 fn together(
     fs: &dyn FileSystem,
     journal: &dyn JournalCommit,

@@ -1,4 +1,4 @@
-//! The queue of finished outputs that wait for the next batch.
+//! The queue of finished outputs of jobs that wait for the next batch sync.
 use super::Finished;
 use crate::{Completer, DurabilityHandle, IoStats, Result};
 use parking_lot::Mutex;
@@ -7,26 +7,27 @@ use parking_lot::Mutex;
 pub(super) struct Waiting {
     pub files: Vec<Finished>,
     pub completer: Completer,
-    /// Whether the sync of some of its files was cancelled.
+    /// Whether the sync of some of the job's files was cancelled.
     pub lacks_some: bool,
 }
 
 impl Waiting {
-    /// Returns whether nothing is left to sync. If the sync of some files was cancelled, the
-    /// directory with their names must still be synced: the commit of the job's edit may depend on
-    /// a sync of the directory after the end of the job.
+    /// Returns whether the job has nothing left to sync. The result is false if the sync of some
+    /// files was cancelled, because the directory with the names of these files must still be
+    /// synced. The commit of the job's edit may depend on a sync of the directory that follows the
+    /// end of the job.
     pub fn is_saved(&self) -> bool {
         !self.lacks_some && self.files.iter().all(Finished::is_saved)
     }
 
-    /// Returns the number of bytes that wait for a commit.
+    /// Returns the number of the job's bytes that are not durable yet.
     pub fn unsaved(&self) -> u64 {
         self.files.iter().filter(|file| !file.is_saved()).map(|file| file.bytes).sum()
     }
 }
 
-/// All waiting outputs, oldest first. Each file keeps the descriptor that wrote it, and the number
-/// of descriptors is limited.
+/// The outputs of all jobs that wait for a batch sync, oldest first. Each file keeps the
+/// descriptor that wrote it, so the number of waiting files is limited.
 pub(super) struct Queue {
     builds: Mutex<Vec<Waiting>>, // leaf lock; no I/O under it
     files_max: usize,
@@ -38,8 +39,8 @@ impl Queue {
         Queue { builds: Mutex::default(), files_max }
     }
 
-    /// Queues the files of a job. If the queue is then full, `begin` processes all queued files,
-    /// and the job waits for that.
+    /// Queues the files of a job. If the queue is then full, calls `begin`, which processes all
+    /// queued files. The job waits for this call.
     pub fn watch(
         &self,
         files: Vec<Finished>,
@@ -48,7 +49,7 @@ impl Queue {
     ) -> DurabilityHandle {
         let handle = self.add(files);
         if self.is_full() {
-            let _awaits = io_stats.wait_for_syncs(); // another batch may be under way
+            let _awaits = io_stats.wait_for_syncs(); // another batch sync may be running
             let _ = begin(); // the handles report the error
         }
         handle
@@ -69,25 +70,25 @@ impl Queue {
         self.builds.lock().is_empty()
     }
 
-    /// Returns whether so many files wait that a batch should begin early.
+    /// Returns whether so many files wait that a batch sync should begin early.
     pub fn is_crowded(&self) -> bool {
         self.descriptors() >= self.files_max / 2
     }
 
-    /// Returns whether the queue is full, so that the job that filled it must begin a batch.
+    /// Returns whether the queue is full. If so, the job that filled it must begin a batch sync.
     fn is_full(&self) -> bool {
         self.descriptors() >= self.files_max
     }
 
-    /// Returns the number of descriptors that waiting files hold. Files on raw devices and
+    /// Returns the number of descriptors that the waiting files hold. Files on raw devices and
     /// directory tables hold none.
     fn descriptors(&self) -> usize {
         let builds = self.builds.lock();
         builds.iter().flat_map(|build| &build.files).filter(|file| file.file.descriptor().is_some()).count()
     }
 
-    /// Removes the file `name` from its job's outputs. The caller must not hold a lock while it
-    /// drops the result, because this closes the file.
+    /// Removes the file `name` from the outputs of its job. The caller must not hold a lock while
+    /// it drops the result, because the drop closes the file.
     pub fn cancel_sync(&self, name: &str) -> Option<Finished> {
         self.builds.lock().iter_mut().find_map(|build| {
             let at = build.files.iter().position(|file| file.name == name)?;

@@ -20,8 +20,8 @@ use terrace_format::block::Block;
 /// Identifies a block: the SSTable's [`uid`](BlockCache::new_uid) and the offset of the block.
 pub(crate) type BlockKey = (u64, u64);
 
-/// Memory of a cached block other than its bytes: its struct, its reference count, its cache
-/// entry.
+/// Memory in bytes of a cached block other than the block's contents: its struct, its reference
+/// count, its cache entry.
 const BLOCK_OVERHEAD_BYTES: u64 = 128;
 /// Upper bound for the estimated number of blocks. Above this number, more shards and more ghost
 /// entries (keys of evicted blocks) bring no benefit.
@@ -59,8 +59,8 @@ impl BlockCache {
         BlockCache { blocks, next_uid: AtomicU64::new(0) }
     }
 
-    /// Returns a number that identifies one opening of one table. With it, a lookup in the cache
-    /// never finds blocks of an earlier file of the same name.
+    /// Returns a number that identifies one opening of one table. The number is a part of the cache
+    /// key, so a lookup never finds blocks of an earlier file of the same name.
     pub fn new_uid(&self) -> u64 {
         self.next_uid.fetch_add(1, Relaxed)
     }
@@ -86,8 +86,8 @@ impl BlockCache {
     }
 }
 
-/// Hashes a [`BlockKey`]. This process makes both numbers of the key, so no user input can force
-/// collisions.
+/// A hash function for [`BlockKey`]. Both numbers of a key are made by this process, so no user
+/// input can force collisions.
 #[derive(Clone, Default)]
 struct Mix(u64);
 

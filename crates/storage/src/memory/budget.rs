@@ -26,7 +26,7 @@ use terrace_vfs::Process;
 
 /// Bytes of index and filter blocks that are not charged to `block_cache_size`.
 const TAILS_FREE_BYTES: u64 = 32 << 20;
-/// The cache grows only by at least this number of bytes.
+/// The capacity of the block cache is increased only in steps of at least this number of bytes.
 const GRAIN_BYTES: u64 = 64 << 10;
 
 /// The kinds of counted memory other than the block cache.
@@ -48,21 +48,22 @@ pub struct Budget {
     /// The process whose memory is counted. In a forked child process nothing is counted, because a
     /// lock may stay locked forever there.
     process: Process,
-    /// The limit for all memory; `u64::MAX` if there is none.
+    /// The limit for all counted memory, in bytes; `u64::MAX` if there is none.
     memory_budget: u64,
     pub(crate) blocks: BlockCache,
     pub(crate) spare: PagePool,
     pub(crate) buffers: Buffers,
-    /// A thread that holds this lock takes no other locks except those of the cache.
+    /// The present division of the memory. A thread that holds this lock takes no other locks
+    /// except those of the block cache.
     shares: Mutex<Shares>,
 }
 
-/// The bytes of each holder.
+/// The division of the memory: the bytes of each [`Holder`], and the capacity of the block cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Shares {
-    /// Number of bytes for each [`Holder`].
+    /// Number of bytes of each [`Holder`], in the order of the enum.
     held: [u64; 3],
-    /// The capacity of the cache.
+    /// The capacity of the block cache in bytes.
     granted: u64,
 }
 
@@ -94,7 +95,7 @@ impl Budget {
         Some(self.memory_budget).filter(|bytes| *bytes < u64::MAX)
     }
 
-    /// Returns a new counter of bytes for `holder`, with 0 bytes.
+    /// Returns a new counter of the bytes of `holder`. It begins with 0 bytes.
     pub fn hold(self: &Arc<Budget>, holder: Holder) -> Held {
         Held { budget: self.clone(), holder, bytes: AtomicU64::new(0) }
     }
@@ -121,7 +122,7 @@ impl Budget {
         self.fit(&mut shares);
     }
 
-    /// Sets the capacity of the cache to the memory that the holders leave.
+    /// Sets the capacity of the block cache to the memory that the holders leave.
     fn fit(&self, shares: &mut Shares) {
         let [memtables, tails, cursors] = shares.held;
         let charged = tails.saturating_sub(TAILS_FREE_BYTES);
@@ -134,7 +135,7 @@ impl Budget {
     }
 }
 
-/// Counted memory. Its bytes are subtracted from the budget when it is dropped.
+/// A counter of memory. Its bytes are subtracted from the budget when it is dropped.
 pub struct Held {
     budget: Arc<Budget>,
     holder: Holder,
@@ -147,13 +148,13 @@ impl Held {
         &self.budget
     }
 
-    /// Adds `bytes` to the count.
+    /// Adds `bytes` to the counted bytes.
     pub fn add(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);
         self.budget.change(self.holder, bytes as i64);
     }
 
-    /// Sets the count to `bytes`.
+    /// Sets the counted bytes to `bytes`.
     pub fn set(&mut self, bytes: u64) {
         let before = std::mem::replace(self.bytes.get_mut(), bytes);
         if before != bytes {
@@ -177,7 +178,7 @@ mod tests {
         Budget::new(&StorageConfig { block_cache_size, memory_budget, ..StorageConfig::default() })
     }
 
-    /// Returns the number of cached bytes after more blocks were inserted than fit.
+    /// Inserts more blocks than fit into the cache. Returns the number of cached bytes afterwards.
     fn filled(budget: &Budget) -> u64 {
         let mut builder = BlockBuilder::new(16);
         builder.add(b"key", &[7; 4000]);

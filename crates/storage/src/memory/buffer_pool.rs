@@ -4,14 +4,15 @@ use parking_lot::Mutex;
 /// Maximum number of buffers in the pool.
 pub(crate) const POOLED_MAX: usize = 16;
 
-/// The unused buffers.
+/// The buffers that no cursor uses.
 #[derive(Default)]
 pub(crate) struct Buffers(Mutex<Pool>); // a leaf lock
 
 #[derive(Default)]
 struct Pool {
     buffers: Vec<Vec<u8>>,
-    /// The smallest number of buffers in the pool since the last call of [`Buffers::rest`].
+    /// The smallest number of buffers in the pool since the last call of [`Buffers::rest`]. So many
+    /// buffers were not needed in that time.
     unused: usize,
 }
 
@@ -23,7 +24,7 @@ impl Buffers {
         buffer
     }
 
-    /// Keeps `buffer` for reuse. Returns false if the pool is full.
+    /// Puts `buffer` into the pool for reuse. Returns false if the pool is full.
     pub fn put(&self, buffer: Vec<u8>) -> bool {
         let mut pool = self.0.lock();
         let fits = pool.buffers.len() < POOLED_MAX;
@@ -33,7 +34,7 @@ impl Buffers {
         fits
     }
 
-    /// Removes the buffers that were not used since the last call, and returns them.
+    /// Removes the buffers that no cursor used since the last call, and returns them.
     pub fn rest(&self) -> Vec<Vec<u8>> {
         let mut pool = self.0.lock();
         let unused = pool.unused;

@@ -5,11 +5,11 @@ use parking_lot::Mutex;
 use std::num::NonZeroUsize;
 use terrace_vfs::Pages;
 
-/// Maximum number of bytes in the pool. The pool also never has more bytes than memtables had at
-/// one time.
+/// Maximum number of bytes in the pool. In addition, the pool never has more bytes than all
+/// memtables had at any one time.
 pub(super) const BYTES_MAX: usize = 64 << 20;
 
-/// The unused pages.
+/// The pages that no memtable uses.
 #[derive(Default)]
 pub(crate) struct PagePool(Mutex<Kept>); // a leaf lock
 
@@ -17,7 +17,8 @@ pub(crate) struct PagePool(Mutex<Kept>); // a leaf lock
 struct Kept {
     pages: Vec<Pages>,
     bytes: usize,
-    /// The smallest number of bytes in the pool since the last call of [`PagePool::rest`].
+    /// The smallest number of bytes in the pool since the last call of [`PagePool::rest`]. So many
+    /// bytes were not needed in that time.
     unused: usize,
 }
 
@@ -30,7 +31,7 @@ impl PagePool {
         Some(kept.pages.swap_remove(at))
     }
 
-    /// Keeps `pages` for reuse. Returns them if the pool is full.
+    /// Puts `pages` into the pool for reuse. Returns them if the pool is full.
     pub fn keep(&self, pages: Pages) -> Result<(), Pages> {
         let mut kept = self.0.lock();
         if kept.bytes + pages.bytes().get() > BYTES_MAX {
@@ -41,7 +42,7 @@ impl PagePool {
         Ok(())
     }
 
-    /// Removes the pages that were not used since the last call, and returns them.
+    /// Removes the pages that no memtable used since the last call, and returns them.
     pub fn rest(&self) -> Vec<Pages> {
         let mut kept = self.0.lock();
         let mut left = kept.unused;

@@ -3,10 +3,10 @@ use super::budget::{Budget, Holder};
 use std::{io, num::NonZeroUsize, ops::Deref, sync::Arc};
 use terrace_vfs::Pages;
 
-/// Pages from a page pool. They return to the pool when dropped. Their initial contents are
-/// undefined.
+/// Pages from a page pool. They return to the pool when this value is dropped. Their initial
+/// contents are undefined.
 pub struct PooledPages {
-    /// Set until dropped.
+    /// The pages; `None` only after this value was dropped.
     pages: Option<Pages>,
     budget: Arc<Budget>,
 }
@@ -24,8 +24,8 @@ impl Drop for PooledPages {
         let mut pages = self.pages.take().expect("dropped once");
         pages.spoil();
         let bytes = pages.bytes().get();
-        // If there is a limit for all memory, the pages are freed, so that the block cache can use
-        // the memory.
+        // If there is a limit for all memory, the pages are freed and not pooled, so that the block
+        // cache can use the memory.
         if self.budget.is_ours() && self.budget.limit().is_none() && self.budget.spare.keep(pages).is_ok() {
             self.budget.change(Holder::Memtables, bytes as i64);
         }
@@ -33,8 +33,8 @@ impl Drop for PooledPages {
 }
 
 impl Budget {
-    /// Returns pages of at least `bytes` bytes for a memtable. The memtable counts their bytes
-    /// itself.
+    /// Returns pages of at least `bytes` bytes for a memtable. The memtable adds these bytes to the
+    /// memory budget itself.
     ///
     /// # Errors
     /// The kernel cannot allocate the memory.
@@ -53,7 +53,8 @@ impl Budget {
         self.rest(); // the second call frees everything, because nothing was used between the two
     }
 
-    /// Frees the pages and buffers that were not used since the last call.
+    /// Frees the pages that no memtable used since the last call, and the buffers that no cursor
+    /// used.
     pub fn rest(&self) {
         let (pages, buffers) = (self.spare.rest(), self.buffers.rest());
         let bytes: usize = pages.iter().map(|pages| pages.bytes().get()).sum();

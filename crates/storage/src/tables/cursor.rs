@@ -1,5 +1,5 @@
-//! Cursors over tables. A cursor has the decoded entries of one block and a source of the next
-//! block.
+//! Cursors over tables. A cursor has the decoded entries of one block, and a source from which it
+//! gets the next block.
 use crate::{
     Result,
     tables::{EntryRef, Origin},
@@ -10,11 +10,11 @@ use terrace_format::{
     key,
 };
 
-/// The source of a table's blocks. A [`Cursor`] calls a source only once for many entries. Its
-/// methods move the block cursor `at`, if necessary to another block of the table. A source
-/// returns only keys that are complete internal keys of a known kind, whatever bytes are stored.
-/// After an error, and if there is no entry at the requested position, `at` is invalid (at no
-/// entry).
+/// The source of a table's blocks for a [`Cursor`]. The methods move the block cursor `at`, if
+/// necessary to another block of the table. A cursor calls them only when it leaves the entries
+/// that `at` has decoded, so one call serves many entries. A source returns only keys that are
+/// complete internal keys of a known kind, whatever bytes are stored. After an error, and if there
+/// is no entry at the requested position, `at` is invalid (at no entry).
 pub trait Blocks: Send {
     /// Moves `at` to the first entry at or after `key`.
     fn seek(&mut self, key: &[u8], at: &mut BlockCursor) -> Result<()>;
@@ -30,10 +30,10 @@ pub trait Blocks: Send {
     fn skip_block(&mut self, at: &mut BlockCursor) -> Result<()>;
     /// Returns an upper bound of the keys in the current block.
     fn bound(&self) -> Option<&[u8]>;
-    /// Returns the block of `at` as it is stored, with its trailer. All entries of the block are
-    /// then decoded, and no entry is above the block's bound. Returns `None` if the entries are too
-    /// many, or if the block was read alone and not in a longer read, or if its checksum was not
-    /// verified.
+    /// Returns the current block of `at` in its stored form, with its trailer, and decodes all
+    /// entries of the block. Returns an error if an entry is above the block's bound. Returns
+    /// `None` if the block has too many entries, if it was read alone and not in a longer read, or
+    /// if its checksum was not verified.
     fn stored(&self, at: &mut BlockCursor) -> Result<Option<Bytes>>;
 }
 
@@ -52,11 +52,13 @@ pub trait Values: Send {
     fn fetch(&mut self, entry: EntryRef<'_>) -> Result<Bytes>;
 }
 
-/// Iterates over the entries of a table in internal-key order. A cursor is valid if it is at an
-/// entry. It is invalid after an error, and after a move for which there is no entry.
+/// Iterates over the entries of a table in internal-key order. A cursor is valid while it is at an
+/// entry. It is invalid before it is positioned, after an error, and after a move to a position
+/// without an entry.
 pub struct Cursor {
     table: TableId,
-    /// Must be dropped before `blocks`, which reuses the memory of the block.
+    /// The current block, with its decoded entries. This field must be dropped before `blocks`,
+    /// which reuses the memory of the block.
     at: BlockCursor,
     blocks: Box<dyn Blocks>,
     /// Reads values that are not in the blocks; `None` if the blocks contain all values.
@@ -109,16 +111,16 @@ impl Cursor {
         self.blocks.seek_last(&mut self.at)
     }
 
-    /// Moves the cursor to the next entry. If there is none, the cursor becomes invalid. It must
-    /// be valid before the call.
+    /// Moves the cursor to the next entry. If there is none, the cursor becomes invalid. The cursor
+    /// must be valid before the call.
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "a cursor moves both ways and can fail")]
     pub fn next(&mut self) -> Result<()> {
         if self.at.step_forward() { Ok(()) } else { self.blocks.next(&mut self.at) }
     }
 
-    /// Moves the cursor to the previous entry. If there is none, the cursor becomes invalid. It
-    /// must be valid before the call.
+    /// Moves the cursor to the previous entry. If there is none, the cursor becomes invalid. The
+    /// cursor must be valid before the call.
     #[inline]
     pub fn prev(&mut self) -> Result<()> {
         if self.at.step_back() { Ok(()) } else { self.blocks.prev(&mut self.at) }
@@ -162,7 +164,7 @@ impl Cursor {
         self.blocks.skip_block(&mut self.at)
     }
 
-    /// Calls [`BlockCursor::next_distinct_user_key`].
+    /// Moves the cursor as [`BlockCursor::next_distinct_user_key`] does.
     #[inline]
     pub fn next_distinct_user_key(&mut self, wanted: impl FnOnce(&[u8]) -> bool) -> bool {
         self.at.next_distinct_user_key(wanted)
@@ -174,14 +176,15 @@ impl Cursor {
         &self.at
     }
 
-    /// Returns the complete internal key, which has a known kind. The cursor must be valid.
+    /// Returns the complete internal key of the current entry. Its kind is a known one. The cursor
+    /// must be valid.
     #[inline]
     pub fn key(&self) -> &[u8] {
         self.at.key()
     }
 
-    /// Returns the user's value. If [values are stored
-    /// separately](crate::placement::ValueStore::separates_values), it must have been
+    /// Returns the user's value of the current entry. If [values are stored
+    /// separately](crate::placement::ValueStore::separates_values), the value must have been
     /// [fetched](Cursor::fetch) since the last move. The cursor must be valid.
     #[inline]
     pub fn value(&self) -> &[u8] {
@@ -198,8 +201,8 @@ impl Cursor {
         }
     }
 
-    /// Returns the size in bytes of the internal key and the stored value. The cursor must be
-    /// valid.
+    /// Returns the size in bytes of the current entry: its internal key and its stored value. The
+    /// cursor must be valid.
     #[inline]
     pub fn entry_bytes(&self) -> usize {
         self.at.entry_bytes()

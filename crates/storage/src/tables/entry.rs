@@ -1,8 +1,8 @@
-//! Stored entries of tables.
+//! Entries of tables in their stored form.
 use terrace_format::TableId;
 
-/// Where an entry is now. A backend may be able to take over an entry of an older table without
-/// copying its value.
+/// The present place of an entry. A backend may be able to take over an entry of an older table
+/// without copying its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// In a memtable; no table has the entry yet.

@@ -1,4 +1,4 @@
-//! Numbered objects of a store.
+//! The objects of a store: tables, logs, bundles, segments and temporary files. Each has a number.
 use terrace_format::{LogId, SegmentId, TableId, value_log::ValuePointer};
 
 /// Any numbered object of a store.

@@ -27,11 +27,11 @@ pub struct Hint {
     pub lifetime: Lifetime,
 }
 
-/// Writes all outputs of one flush job or subcompaction. Only one thread uses it. If it is dropped
-/// before `finish`, it removes its files.
+/// Writes all outputs of one flush job or subcompaction. Only one thread uses a sink. If a sink is
+/// dropped before `finish`, it removes its files.
 pub trait TableSink: Send {
-    /// Begins the next table. No other table may be open. An id is never used twice, even after an
-    /// error.
+    /// Begins the next table. No other table may be open. The number `id` must not have been used
+    /// before, not even for a table that failed.
     fn begin_table(&mut self, id: TableId) -> Result<()>;
     /// Adds an entry to the open table. The entry is either new ([`Origin::Memory`]), or it is in
     /// an older table and the backend chooses how to take it over. Entries must be added in
@@ -71,7 +71,7 @@ pub trait TableSink: Send {
     fn table_bytes(&self) -> u64;
     /// Ends the open table, which must have an entry or a range tombstone.
     fn end_table(&mut self) -> Result<()>;
-    /// Finishes the job. Its tables can be read immediately. They survive a power cut only when the
-    /// handle is durable. After an error the tables may not exist.
+    /// Finishes the job. The tables of the job can be read immediately. They survive a power cut
+    /// only when the handle is durable. After an error the tables may not exist.
     fn finish(self: Box<Self>) -> Result<(Vec<TableMeta>, DurabilityHandle)>;
 }

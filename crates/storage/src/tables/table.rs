@@ -32,9 +32,10 @@ pub struct TableMeta {
     pub smallest: Vec<u8>,
     /// The last internal key.
     pub largest: Vec<u8>,
-    /// The objects in which the table is, or into which it points. The number is how many of the
-    /// object's bytes the table keeps alive. The live bytes of an object are the sum over all
-    /// tables of a version. An object that no version refers to is obsolete.
+    /// The objects that contain the table or its values: its bundle, and the value-log segments
+    /// into which it points. Each object is listed with the number of its bytes that the table
+    /// keeps alive. The live bytes of an object are the sum over all tables of a version. An object
+    /// that no version refers to is obsolete.
     pub refs: Vec<(ObjectId, u64)>,
 }
 
@@ -71,28 +72,29 @@ pub struct TableReadOptions {
 /// The result of a point lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The sequence number.
+    /// The sequence number of the entry.
     pub seq: SeqNo,
-    /// Put or tombstone.
+    /// The kind of the entry: put or tombstone.
     pub kind: Kind,
-    /// The value; empty for a tombstone. It keeps the whole block, or the mapping, in memory.
+    /// The value of the entry; empty for a tombstone. It keeps the whole block, or the mapping, in
+    /// memory.
     pub value: Bytes,
 }
 
-/// An open table. Storage may have closed its file in the meantime: then any call opens it again,
-/// and may fail.
+/// An open table. Storage may close the file of a table that is not in use. The next call of a
+/// method then opens the file again, and may fail.
 pub trait Table: Send + Sync {
-    /// Returns the newest entry of `lookup`'s user key with a sequence number at or below
-    /// `lookup`'s (see `key::lookup`).
+    /// Returns the newest entry of a user key with a sequence number at or below a given one.
+    /// `lookup` contains the user key and this sequence number (see `key::lookup`).
     fn get(&self, lookup: &[u8], how: TableReadOptions) -> Result<Option<Found>>;
-    /// Returns whether the table may have entries of `lookup`'s user key, according to its filter.
-    /// Returns true if there is no filter.
+    /// Returns whether the table may have entries of the user key in `lookup`, according to the
+    /// table's filter. Returns true if there is no filter.
     fn may_have(&self, lookup: &[u8]) -> Result<bool>;
-    /// Starts the read for which [`get`](Table::get) with the same `lookup` would wait. This needs
-    /// a backend that supports it, and a block that can be located without a read. Returns false if
-    /// `get` would certainly find nothing.
+    /// Starts to read the block for which [`get`](Table::get) with the same `lookup` would wait.
+    /// This is possible only if the backend supports it and the block can be located without a
+    /// read. Returns false if `get` would certainly find nothing.
     fn expect(&self, lookup: &[u8]) -> Result<bool>;
-    /// Returns a cursor that is not positioned. It keeps the files that it reads open.
+    /// Returns a cursor that is not positioned. The cursor keeps the files that it reads open.
     fn cursor(&self, how: TableReadOptions) -> Result<Cursor>;
     /// Returns the approximate number of bytes of the table before `key`.
     fn offset_of(&self, key: &[u8]) -> Result<u64>;
@@ -100,8 +102,8 @@ pub trait Table: Send + Sync {
     /// size. Each key is returned with the number of bytes of the part that ends at this key. No
     /// entry is after the last key.
     fn anchors(&self, count: usize) -> Result<Vec<(Vec<u8>, u64)>>;
-    /// Returns the range tombstones of the table; `None` if it has none. They shadow older entries,
-    /// including those of this table.
+    /// Returns the range tombstones of the table; `None` if it has none. A range tombstone shadows
+    /// older entries, including those of this table.
     fn range_tombstones(&self) -> Result<Option<Arc<RangeTombstones>>>;
     /// Returns the properties that the table contains; `None` if its writer stored none, as
     /// LevelDB's does.
@@ -111,7 +113,8 @@ pub trait Table: Send + Sync {
     fn verify(&self) -> Result<TableProperties>;
 }
 
-/// Reads a table that may be damaged, from its start to its end. It trusts no byte of the file.
+/// Reads a table that may be damaged, from its start to its end. The reader trusts no byte of the
+/// file.
 pub trait Salvage: Send {
     /// Returns the next part. Neither damage nor a failing device is an error: both are returned as
     /// a loss.
@@ -135,9 +138,9 @@ pub enum Piece {
 /// A damaged range of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// The offset of the first byte.
+    /// The offset of the first damaged byte in the table's file.
     pub offset: u64,
-    /// The number of bytes.
+    /// The number of damaged bytes.
     pub bytes: u64,
     /// A description of the damage.
     pub reason: String,

@@ -42,7 +42,7 @@ impl TableFileWriter {
         Ok(TableFileWriter { writer, folder, name, process: Process::current() })
     }
 
-    /// Adds an entry. Internal keys must be added in order, each only once.
+    /// Adds an entry. Internal keys must be added in ascending order, each only once.
     pub fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
         let finished = || Error::Unsupported("the table is finished".into());
         self.check_process()?;
@@ -70,7 +70,7 @@ impl TableFileWriter {
             self.folder.sync_directory().map_err(|e| Error::io("sync directory", self.folder.name(), e))?;
             Ok(FinishedTable { bytes: output.bytes, smallest, largest })
         });
-        // Best effort: the error itself is returned.
+        // Best effort: this function returns the first error, whether or not the removal succeeds.
         finished.inspect_err(|_| drop(self.folder.remove(&self.name)))
     }
 }

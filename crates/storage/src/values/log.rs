@@ -17,9 +17,9 @@ pub trait LogWriter: Send + Sync {
     /// end of this process. After an error the end of the log is unknown, and nothing more may be
     /// appended.
     fn append(&mut self, record: &[u8]) -> Result<()>;
-    /// Appends a batch as one record. Then converts it to the batch for the memtable, which has the
-    /// same operations with the stored form of each value. If all stored values have the same
-    /// prefix, the prefix is returned instead of being added to each value.
+    /// Appends `batch` as one record. Then converts `batch` to the batch for the memtable, which
+    /// has the same operations with the stored form of each value. If all stored values have the
+    /// same prefix, this function returns the prefix instead of adding it to each value.
     fn append_batch(&mut self, batch: &mut Batch) -> Result<&'static [u8]> {
         self.append(batch.as_bytes()).map(|()| &[][..])
     }
@@ -72,8 +72,8 @@ pub trait SegmentReader: Send + Sync {
     fn expect(&self, offset: u64, bytes: u64);
     /// Returns the present size in bytes.
     fn bytes(&self) -> Result<u64>;
-    /// Returns an offset from which on the segment has only zeros that were never written (a hole);
-    /// the size, if that is unknown.
+    /// Returns the offset at which the hole at the end of the segment (zeros that were never
+    /// written) begins. Returns the segment's size if this is unknown.
     fn data_end(&self) -> Result<u64> {
         self.bytes()
     }

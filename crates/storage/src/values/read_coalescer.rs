@@ -21,8 +21,8 @@ const GAP_MAX: u64 = 4096;
 const FIRST_BYTES: u64 = 16 << 10;
 const MOST_BYTES: u64 = 128 << 10;
 /// The maximum number of segments for which one scan keeps the last read. Values of one key range
-/// can be in several segments, because each GC job writes the values that it relocates to a
-/// segment of its own. A scan of this range alternates between these segments.
+/// can be in several segments, because each GC job writes the values that it relocates to another
+/// segment. A scan of this range alternates between these segments.
 const SEGMENTS_MAX: usize = 8;
 /// If a mapped page is not in memory, the kernel reads about this many bytes together. The
 /// coalescer measures the access time of only one entry in each piece of this size, because
@@ -31,48 +31,49 @@ const PLACE_BYTES: u64 = 64 << 10;
 /// If a read takes longer than this, plus a microsecond for each KiB, the coalescer concludes that
 /// the read waited for the device.
 const WAITED: Duration = Duration::from_micros(20);
-/// If the access to a mapped entry takes longer than this, the coalescer concludes that it waited
-/// for the device. The limit is higher than for a read by a system call, because the kernel may
-/// have to map pages that are in memory.
+/// If the access to a mapped entry takes longer than this, the coalescer concludes that the access
+/// waited for the device. The limit is higher than for a read by a system call, because the kernel
+/// may have to map pages that are in memory.
 const WAITED_MAPPED: Duration = Duration::from_micros(60);
 
-/// Combines the reads of one scan.
+/// Combines the reads of one scan of the value log.
 pub struct ReadCoalescer {
     most: u64,
     /// The last read of each segment. The segment that was read last is first.
     held: VecDeque<Stretch>,
-    /// Counts the bytes of the reads in `held` for the memory budget.
+    /// The memory budget's counter for the bytes of the reads in `held`.
     counted: Held,
     waited: bool,
 }
 
-/// The last read of one segment.
+/// The last read of one segment, and the position of the scan in the segment.
 struct Stretch {
     object: ObjectId,
     shown: Shown,
-    /// The range of the last requested entry.
+    /// The range of the last requested entry in the segment.
     last: Option<Range<u64>>,
     /// The size in bytes of the last combined read.
     reach: u64,
 }
 
-/// The bytes of a segment that are in memory.
+/// The bytes of a segment that a scan can access without a read.
 enum Shown {
     /// No bytes: the last entry was read alone.
     Nothing,
-    /// The bytes of a combined read, and their offset.
+    /// The bytes of a combined read, and their offset in the segment.
     Read(u64, Bytes),
     /// The mapping of the whole segment.
     Mapped(Bytes),
 }
 
 impl Shown {
-    /// Returns the number of bytes that are kept in memory.
+    /// Returns the number of bytes that the coalescer keeps in memory for this segment. A mapping
+    /// counts as 0.
     fn kept_bytes(&self) -> u64 {
         if let Shown::Read(_, bytes) = self { bytes.len() as u64 } else { 0 }
     }
 
-    /// Returns the entry at `at`, if its bytes are in memory.
+    /// Returns the entry in the range `at` of the segment, if its bytes are in memory.
     fn part(&self, at: &Range<u64>) -> Option<Bytes> {
         match self {
             Shown::Nothing => None,
@@ -95,8 +96,9 @@ impl ReadCoalescer {
         std::mem::take(&mut self.waited)
     }
 
-    /// Returns the entry at `at` of segment `object`. `open` opens the segment. The entry refers to
-    /// the mapping if `in_place` is set and the segment is mapped; otherwise it is read.
+    /// Returns the entry in the range `at` of segment `object`. `open` opens the segment. If
+    /// `in_place` is set and the segment is mapped, the entry refers to the mapping. Otherwise the
+    /// entry is read.
     pub(crate) fn entry(
         &mut self,
         object: ObjectId,
@@ -129,7 +131,7 @@ impl Stretch {
         Stretch { object, shown: Shown::Nothing, last: None, reach: 0 }
     }
 
-    /// Returns the entry, and whether the read waited for the device.
+    /// Returns the entry in the range `at`, and whether the read waited for the device.
     fn entry(
         &mut self,
         at: &Range<u64>,
@@ -153,27 +155,29 @@ impl Stretch {
         Ok((entry, begin.elapsed() > WAITED + Duration::from_micros(read >> 10)))
     }
 
-    /// Returns the entry if its bytes are in memory, and whether the access waited for the device.
+    /// Returns the entry in the range `at`, if its bytes are in memory, and whether the access
+    /// waited for the device.
     fn look(&self, at: &Range<u64>) -> Option<(Bytes, bool)> {
         let entry = self.shown.part(at)?;
         let waited = matches!(self.shown, Shown::Mapped(_)) && !self.is_adjacent(at) && is_waited_for(&entry);
         Some((entry, waited))
     }
 
-    /// Returns whether the entry follows the last requested entry so closely that the kernel has
-    /// probably read both together.
+    /// Returns whether the entry in the range `at` follows the last requested entry so closely that
+    /// the kernel has probably read both together.
     fn is_adjacent(&self, at: &Range<u64>) -> bool {
         let place = |byte: u64| byte / PLACE_BYTES;
         self.goes_on(at) && self.last.as_ref().is_some_and(|last| place(last.end) == place(at.end))
     }
 
-    /// Returns whether the entry follows the last requested entry.
+    /// Returns whether the entry in the range `at` follows the last requested entry, with at most a
+    /// small gap.
     fn goes_on(&self, at: &Range<u64>) -> bool {
         self.last.as_ref().is_some_and(|last| is_near(last.end, at.start))
     }
 
-    /// Reads the entry. If the entry is adjacent to the last requested entry, the same system call
-    /// also reads the bytes after it, or before it if the scan moves backward.
+    /// Reads the entry in the range `at`. If the entry is adjacent to the last requested entry, the
+    /// same system call also reads the bytes after it, or before it if the scan moves backward.
     fn read(&mut self, at: &Range<u64>, most: u64, segment: &dyn SegmentReader) -> Result<Bytes> {
         let behind = self.goes_on(at);
         let before = self.last.as_ref().is_some_and(|last| is_near(at.end, last.start));
@@ -187,7 +191,7 @@ impl Stretch {
             };
             match wide.and_then(|wide| Ok((wide.start, read(&wide)?))) {
                 Ok((from, bytes)) => self.shown = Shown::Read(from, Bytes::from(Arc::new(bytes))),
-                Err(_) => self.reach = 0, // damage of neighbours is ignored here
+                Err(_) => self.reach = 0, // the entry is then read alone
             }
         }
         match self.shown.part(at) {
@@ -202,8 +206,8 @@ fn is_near(end: u64, start: u64) -> bool {
     start.checked_sub(end).is_some_and(|gap| gap <= GAP_MAX)
 }
 
-/// Accesses both ends of a mapped entry. Returns whether the kernel had to read it from the
-/// device.
+/// Accesses both ends of a mapped entry and measures the time. Returns whether the kernel had to
+/// read the entry from the device.
 fn is_waited_for(entry: &[u8]) -> bool {
     let begin = Instant::now();
     std::hint::black_box((entry.first().copied(), entry.last().copied()));
@@ -246,7 +250,7 @@ mod tests {
     }
 
     /// Reads entries of 1000 bytes at the offsets `places`. Returns the number of reads, and the
-    /// number of bytes read for each byte of an entry.
+    /// number of bytes read for each byte of the entries.
     fn reads(most: u64, places: impl Iterator<Item = u64>) -> (u64, f64) {
         let (segment, object) = (Arc::new(Counted::default()), ObjectId::Segment(SegmentId(7)));
         let (mut stretches, mut wanted) = (ReadCoalescer::new(most, &Budget::new(&StorageConfig::default())), 0);
@@ -270,7 +274,7 @@ mod tests {
     }
 
     /// Values of one key range are in several segments if several GC jobs relocated them. Reads
-    /// that alternate between the segments are still combined.
+    /// that alternate between these segments are still combined.
     #[test]
     fn reads_of_alternating_segments_are_coalesced() {
         let segment = Arc::new(Counted::default());
@@ -286,8 +290,8 @@ mod tests {
         assert!(segment.reads.load(Relaxed) < 100, "{} reads", segment.reads.load(Relaxed));
     }
 
-    /// The bytes that a coalescer keeps in memory are counted by the budget and limited. Long
-    /// entries are not kept.
+    /// The memory budget counts the bytes that a coalescer keeps in memory, and their number is
+    /// limited. Long entries are not kept.
     #[test]
     fn kept_bytes_are_bounded() {
         let (segment, budget) = (Arc::new(Counted::default()), Budget::new(&StorageConfig::default()));

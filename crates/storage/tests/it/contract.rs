@@ -63,7 +63,8 @@ fn batches_pass() {
     }
 }
 
-/// A directory of the real file system, with mapped WALs and one journal commit per batch.
+/// Runs the suite in directories of the real file system, with mapped WALs and batch syncs
+/// (durability mode `auto`).
 #[test]
 fn a_directory_passes_with_mapped_wals_and_batches() {
     let folder = tempfile::tempdir().unwrap();
@@ -126,7 +127,8 @@ fn a_directory_with_a_device_passes() {
     contract::run(&|| contract::on_files_of(bundled(), split(), Arc::new(NoTracker)));
 }
 
-/// A raw device without padding: the store reads parts of pages exactly as it wrote them.
+/// Runs the suite on a raw device without padding. The device then writes parts of pages, and
+/// reads return exactly the bytes that were written.
 #[test]
 fn a_device_passes_without_padding() {
     let unpadded = || {
@@ -137,7 +139,8 @@ fn a_device_passes_without_padding() {
     contract::run(&|| contract::on_files(unpadded(), Arc::new(SyncTracker)));
 }
 
-/// Stores with key-value separation, in directories and on devices, with several durability modes.
+/// Runs the suite on stores with key-value separation, in directories and on devices, with several
+/// durability modes.
 #[test]
 fn key_value_separation_passes() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
 //! Tests of corrupt files: every byte is changed, and files are truncated to every length. Each
-//! read returns the right result or an error. It never returns a wrong result and never panics.
+//! read returns the right result or an error. No read returns a wrong result, and none panics.
 use proptest::{collection::vec, prelude::*, sample::Index};
 use std::sync::Arc;
 use terrace_format::{
@@ -34,7 +34,7 @@ fn contents(memory: &Memory, name: &str) -> Vec<u8> {
     bytes
 }
 
-/// A directory with nothing but one file.
+/// Returns a directory that contains only the file `name`.
 fn directory_with(name: &str, bytes: &[u8]) -> Memory {
     let memory = Memory::new();
     memory.create(name).unwrap().append(bytes).unwrap();
@@ -91,8 +91,9 @@ fn walk_back(table: Arc<dyn Table>, how: TableReadOptions) -> Result<Entries> {
     Ok(found)
 }
 
-/// Reads a damaged table in every way. With checksum verification each result must be right or an
-/// error. Without it any result is allowed, but each call must return.
+/// Reads a damaged table in every way. With checksum verification, each result must be right or an
+/// error. Without verification any result is allowed, but each call must return. The result is
+/// true if some read noticed the damage.
 fn read_damaged(meta: &TableMeta, bytes: &[u8], setup: &StorageConfig, all: &Entries, case: &str) -> bool {
     let storage = open(&directory_with("000001.ldb", bytes), setup);
     let Ok(table) = storage.open_table(meta) else { return true };
@@ -146,7 +147,8 @@ fn tables_cut_at_any_length() {
     }
 }
 
-/// Each block of the file system in turn is replaced by zeros, as a power cut may do.
+/// A power cut may replace blocks of a file by zeros. The test replaces 512 bytes of a table by
+/// zeros, at every offset that is a multiple of 64.
 #[test]
 fn tables_with_holes() {
     let all = entries();
@@ -170,7 +172,7 @@ fn reseal(bytes: &mut [u8], handles: &[Handle]) {
     }
 }
 
-/// The metaindex, index and data blocks of an uncompressed table.
+/// Returns the handles of the metaindex, index and data blocks of an uncompressed table.
 fn handles(bytes: &[u8]) -> Vec<Handle> {
     let footer = Footer::decode(&bytes[bytes.len() - FOOTER_BYTES..]).unwrap();
     let (start, end) = (footer.index.offset as usize, (footer.index.offset + footer.index.bytes) as usize);
@@ -185,7 +187,7 @@ fn handles(bytes: &[u8]) -> Vec<Handle> {
 }
 
 proptest! {
-    /// Random bytes under valid checksums: no call panics or loops forever.
+    /// A table contains random bytes under valid checksums. No call panics or loops forever.
     #[test]
     fn tables_of_nonsense_with_valid_checksums(changes in vec((any::<Index>(), any::<u8>()), 1..6)) {
         let setup = &setups()[0];
@@ -193,8 +195,8 @@ proptest! {
         let handles = handles(&bytes);
         let mut damaged = bytes.clone();
         for (at, byte) in changes {
-            // Most bytes of a table are values. Changes of the bytes that control the reader are
-            // more important.
+            // The test selects a block first, and then a byte of the block. Most bytes of a table
+            // are values, but changes of the bytes that control the reader are more important.
             let blocks = &handles[at.index(handles.len())];
             damaged[blocks.offset as usize + at.index(blocks.bytes as usize)] = byte;
         }
@@ -247,7 +249,8 @@ fn read_log(bytes: &[u8]) -> (Vec<Vec<u8>>, LogEvent) {
 fn logs_with_any_byte_changed() {
     let (records, bytes, _) = log_file();
     assert_eq!(read_log(&bytes).0, records);
-    // All payload bytes of the long record are equal, so only the ends of its fragments are tested.
+    // All payload bytes of the long record are equal, so only bytes at the ends of its fragments
+    // are tested.
     for at in (0..bytes.len()).filter(|at| !(600..32_000).contains(at) && !(33_500..39_500).contains(at)) {
         for change in [0x01, 0x80, 0xff] {
             let mut damaged = bytes.clone();
@@ -268,7 +271,8 @@ fn logs_cut_at_any_length() {
     let (records, bytes, ends) = log_file();
     for length in 0..bytes.len() {
         if (600..32_000).contains(&length) && length % 97 != 0 {
-            // Within the long record all truncated lengths have the same result.
+            // The long record is incomplete at each of these lengths, so all of them have the same
+            // result.
             continue;
         }
         let whole = ends.iter().filter(|end| **end <= length as u64).count();
@@ -279,7 +283,8 @@ fn logs_cut_at_any_length() {
     }
 }
 
-/// Copying such a block unchanged would put its keys before smaller keys of the following block.
+/// The keys of a block must not exceed its index key. A compaction that copied such a block
+/// unchanged would write its keys before smaller keys of the following block.
 #[test]
 fn a_block_with_keys_greater_than_its_index_key_is_not_copied() {
     let setup = &setups()[0];
@@ -293,10 +298,12 @@ fn a_block_with_keys_greater_than_its_index_key_is_not_copied() {
         listed.seek_first().unwrap();
         while listed.valid() {
             let mut key = listed.key().to_vec();
-            // Changes the last byte of the user key.
+            // The offset of the last byte of the user key in the index key.
             let at = key.len() - TRAILER_BYTES - 1;
-            // The first blocks are read one by one, so an iteration notices their false key itself.
-            // The false key of the last block would be out of order.
+            // Makes an index key smaller than keys of its block. The first two index keys stay
+            // right, because their blocks are read one by one, and the iteration itself would
+            // report false index keys. The last index key has one byte and stays right too, because
+            // a smaller one would be out of order.
             key[at] -= u8::from(is_false && blocks > 1 && at > 0);
             index.add(&key, listed.value());
             listed.next().unwrap();

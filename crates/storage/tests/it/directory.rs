@@ -77,7 +77,7 @@ fn destroy_removes_the_store_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let location = Location::Directory(path.clone());
-    // Nothing exists at this location yet.
+    // Nothing exists at this location yet, so there is nothing to remove. This is no error.
     destroy(&location).unwrap();
     full_store(&path);
     destroy(&location).unwrap();
@@ -170,8 +170,8 @@ fn each_durability_mode_syncs_as_often_as_necessary() {
     }
 }
 
-/// With a filter, lookups of absent keys do not read data blocks. They therefore succeed even if
-/// the data blocks are corrupt.
+/// With a filter, lookups of absent keys do not read data blocks. Such lookups therefore succeed
+/// even if the data blocks are corrupt.
 #[test]
 fn filters_avoid_reads_of_data_blocks() {
     for form in [FilterForm::Block, FilterForm::Table] {

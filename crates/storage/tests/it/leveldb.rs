@@ -24,8 +24,8 @@ fn setup(store: &str) -> StorageConfig {
     }
 }
 
-/// Opens a golden store read-only, so that its files stay unchanged. It has no `LOCK` file, and
-/// none is created.
+/// Opens a golden store (kept as test data) read-only, so that its files stay unchanged. The store
+/// has no `LOCK` file, and the open creates none.
 fn open_golden(store: &str) -> Box<dyn Storage> {
     open(&Location::Directory(golden(store)), OpenMode::ReadOnly, DurabilityMode::Sync, &setup(store)).unwrap()
 }

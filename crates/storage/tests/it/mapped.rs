@@ -93,8 +93,8 @@ fn a_mapped_table_stays_readable_after_its_removal() {
     assert_eq!(cursor.value(), [231; 1000], "a cursor keeps the mapping");
 }
 
-/// The addresses of values ascend only if the values are not copied: copies would use the same
-/// buffer again.
+/// The test compares the addresses of the values that a scan returns. The addresses ascend only if
+/// the values are not copied: copies would use the same buffer again.
 #[test]
 fn a_scan_of_a_mapped_table_returns_values_in_place() {
     let folder = tempfile::tempdir().unwrap();
@@ -117,11 +117,12 @@ fn a_scan_of_a_mapped_table_returns_values_in_place() {
     assert!(!cursor.valid());
 }
 
-/// A WAL is preallocated with zeros. When it ends, the zeros are truncated and it can be mapped.
+/// While a WAL is written, it ends in preallocated zeros and cannot be mapped. When the WAL ends,
+/// the zeros are truncated and it can be mapped.
 #[test]
 fn a_segment_is_mapped_once_it_has_ended() {
     segment_is_mapped(|mut log| log.end());
-    // A segment that is dropped ends in the same way as a synced one.
+    // A WAL whose writer is dropped ends in the same way.
     segment_is_mapped(drop);
 }
 
@@ -160,7 +161,8 @@ fn segment_is_mapped(end: impl FnOnce(Box<dyn LogWriter>)) {
     assert_eq!(*values[57], [57; 1000], "a value keeps the mapping");
 }
 
-/// A value-log segment that was written before the store was opened is mapped, too.
+/// A value-log segment that was written before the store was opened is mapped, and each read of it
+/// verifies the value.
 #[test]
 fn segments_of_an_earlier_session_are_mapped_and_verified_at_every_read() {
     let folder = tempfile::tempdir().unwrap();

@@ -6,8 +6,9 @@ use terrace_format::raw::{
     journal::{decode, encode_checkpoint, encode_entry},
 };
 
-/// The journal has a new checkpoint, and after it as many entries of an older generation as fit
-/// into a half. A length that is read from the middle of an old entry is megabytes. Computing a
+/// One half of the slot journal has a new checkpoint. After the checkpoint, the rest of the half
+/// is full of entries of an older generation, which the reader must skip. If the reader takes
+/// bytes in the middle of an old entry for a length, that length is megabytes. Computing a
 /// checksum over each such length took 14 s without optimisation.
 #[test]
 fn a_journal_half_full_of_old_entries_is_opened_quickly() {

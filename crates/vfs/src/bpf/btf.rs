@@ -54,7 +54,7 @@ struct Member {
 impl Btf {
     /// Decodes the kernel's BTF.
     pub fn parse(bytes: &[u8]) -> Result<Btf, String> {
-        // Number 0 is `void`.
+        // Type number 0 is `void`.
         let none = Type { name: 0, kind: 0, refers_to: 0, members: Vec::new() };
         Btf { types: vec![none], texts: Vec::new() }.with(bytes)
     }
@@ -111,7 +111,8 @@ impl Btf {
         })
     }
 
-    /// Follows modifiers to a struct or union, and returns its type number.
+    /// Follows type modifiers (`const`, `volatile`, `restrict`) from type `number` to a struct or
+    /// union. Returns the type number of the struct or union.
     fn unmodified(&self, mut number: u32) -> Option<usize> {
         for _ in 0..DEPTH_MAX {
             let found = self.types.get(number as usize)?;
@@ -130,7 +131,7 @@ impl Btf {
     }
 }
 
-/// Decodes the type at `at`. Returns it with the offset of the next one.
+/// Decodes the type at offset `at`. Returns the type and the offset of the next type.
 fn read_type(types: &[u8], at: usize) -> Result<(Type, usize), String> {
     let (name, info, refers_to) = (word(types, at)?, word(types, at + 4)?, word(types, at + 8)?);
     let (kind, count) = (info >> 24 & 0x1f, info as usize & 0xffff);

@@ -1,8 +1,8 @@
-//! The four `bpf(2)` commands that load a program, attach it as an iterator, read the iterator,
-//! and pin it.
+//! The four commands of the `bpf(2)` system call that this crate needs: load a program, attach it
+//! as an iterator, read the iterator, and pin it.
 //!
-//! The program reads kernel memory through helpers that cannot fault, and writes none (see
-//! `program.rs`). The kernel's verifier enforces both.
+//! The program reads kernel memory through helpers that cannot fault, and it writes no kernel
+//! memory (see `program.rs`). The kernel's verifier enforces both.
 use nix::{errno::Errno, libc};
 use std::{
     ffi::{CStr, CString},
@@ -30,8 +30,8 @@ const VERIFIER_LOG_BYTES: usize = 64 << 10;
 /// is the upper half of a word. Unused words must be zero.
 type Arguments = [u64; 20];
 
-/// Executes one command. Some words of `arguments` are addresses of buffers. Each buffer must have
-/// the length that the command expects and stay valid until the call returns.
+/// Executes one `bpf` command. Some words of `arguments` are addresses of buffers. Each buffer
+/// must have the length that the command expects and stay valid until the call returns.
 fn bpf(command: i32, arguments: &mut Arguments) -> io::Result<i32> {
     let bytes = size_of::<Arguments>();
     // SAFETY: `arguments` has `bytes` bytes. Some of its words are addresses of buffers. The
@@ -42,7 +42,7 @@ fn bpf(command: i32, arguments: &mut Arguments) -> io::Result<i32> {
     Ok(Errno::result(outcome)? as i32)
 }
 
-/// Takes ownership of a descriptor that a command returned.
+/// Takes ownership of a descriptor that a `bpf` command returned.
 fn owned(descriptor: i32) -> OwnedFd {
     // SAFETY: the kernel has just made this descriptor for the caller; nothing else refers to it.
     unsafe { OwnedFd::from_raw_fd(descriptor) }
@@ -91,7 +91,7 @@ pub fn link(program: BorrowedFd<'_>, of: Option<u32>) -> io::Result<OwnedFd> {
     bpf(LINK_CREATE, &mut arguments).map(owned)
 }
 
-/// Starts one run of an iterator. The caller must read the returned file to its end.
+/// Starts one run of a BPF iterator. The caller must read the returned file to its end.
 pub fn run(iterator: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let mut arguments: Arguments = [0; 20];
     arguments[0] = iterator.as_raw_fd() as u64;

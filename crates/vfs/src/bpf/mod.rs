@@ -106,7 +106,7 @@ impl CommitIterator {
     }
 }
 
-/// Loads an iterator over the files of whichever process reads it, and pins it at `path`, which
+/// Loads an iterator over the files of the process that reads it, and pins it at `path`, which
 /// must be in a `bpf` file system. Requires root.
 pub fn pin(path: &Path) -> Result<(), String> {
     let iterator = load(None)?;
@@ -128,8 +128,8 @@ fn open_pinned(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Loads an iterator over the files of process `of`; without `of`, over the files of whichever
-/// process reads it.
+/// Loads an iterator over the files of process `of`. Without `of`, it is an iterator over the
+/// files of the process that reads it.
 fn load(of: Option<u32>) -> Result<OwnedFd, String> {
     let read =
         |name: &str| fs::read(format!("/sys/kernel/btf/{name}")).map_err(|e| format!("/sys/kernel/btf/{name}: {e}"));

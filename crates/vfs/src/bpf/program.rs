@@ -1,10 +1,10 @@
 //! The BPF program that the kernel runs for each open file of the process that reads the iterator.
-//! It writes the file's last transaction and the newest committed transaction of its journal. The
-//! instructions are assembled here. The offsets of struct fields come from the BTF of the running
-//! kernel.
+//! For each file the program outputs a record with two transactions: the last one of the file, and
+//! the newest committed one of the file's journal. The instructions are assembled here. The
+//! offsets of struct fields come from the BTF of the running kernel.
 //!
-//! The program only reads kernel memory: it writes nothing and uses no map. It skips files of
-//! other processes, so a pinned iterator reveals nothing about them.
+//! The program only reads kernel memory: it writes no kernel memory and uses no map. It skips
+//! files of other processes, so a pinned iterator reveals nothing about them.
 use super::btf::Btf;
 
 /// The record that the program emits for each file, in native byte order:
@@ -48,8 +48,8 @@ const INODE: u8 = 7;
 const SUPER: u8 = 8;
 const JOURNAL: u8 = 9;
 
-/// The types of the kernel, of ext4 and of its journal. The last two may be modules with their own
-/// BTF.
+/// The types of the kernel, of ext4 and of ext4's journal. ext4 and the journal may be modules
+/// with their own BTF.
 pub struct Types<'a> {
     pub kernel: &'a Btf,
     pub ext4: &'a Btf,
@@ -98,8 +98,9 @@ pub fn assemble(types: &Types<'_>) -> Result<Vec<u64>, String> {
     code.read(SCRATCH, 8, JOURNAL, types.ext4.offset("ext4_sb_info", "s_journal")?);
     code.load(8, JOURNAL, FRAME, SCRATCH.into())?;
     code.end_if_zero(JOURNAL);
-    // The order of these two reads matters: a commit that fails sets the abort flag before it
-    // becomes the newest commit.
+    // The program reads the newest commit before the journal's flags. A commit that fails sets the
+    // abort flag before it becomes the newest commit. So if the program reads a failed commit, it
+    // also reads the flag.
     code.read(RECORD + 20, 4, JOURNAL, types.jbd2.offset("journal_s", "j_commit_sequence")?);
     code.read(RECORD + 24, 8, JOURNAL, types.jbd2.offset("journal_s", "j_flags")?);
 

@@ -15,13 +15,15 @@ use terrace_format::raw::{
     page::{self, PAYLOAD},
 };
 
-/// A plain file is written in pieces of this size. The rest is written at a sync.
+/// A plain file (any file except a log) is written in pieces of this number of bytes. The rest is
+/// written at a sync.
 const WRITE_BYTES: usize = 1 << 20;
-/// Maximum number of bytes that one read from a log returns, including reads that search its end.
+/// Maximum number of bytes that one read from the device returns, when records of a log are read
+/// or the end of a log is searched.
 const READ_BYTES: u64 = 1 << 20;
 const PAGE_BYTES: u64 = PAGE as u64;
 
-/// An open file.
+/// An open file on a raw device.
 pub struct File {
     mount: Arc<Mount>,
     pub number: u64,
@@ -32,15 +34,15 @@ pub struct File {
 
 struct Contents {
     runs: Vec<Run>,
-    /// The file's length; `None` for a log whose end was not searched yet.
+    /// The file's length in bytes; `None` for a log whose end was not searched yet.
     bytes: Option<u64>,
-    /// Number of bytes in full pages at the start of the file. These pages are written and do not
-    /// change.
+    /// Number of bytes in full pages at the start of the file. These pages are on the device and do
+    /// not change any more.
     written: u64,
-    /// The bytes after the full pages. For a log, and for a plain file that was saved, they are
-    /// also on the device, in a page padded with zeros.
+    /// The bytes after the full pages. For a log, and for a plain file that was saved, these bytes
+    /// are also on the device, in a page padded with zeros.
     tail: Vec<u8>,
-    /// The length that the file list records.
+    /// The length in bytes that the device's file list records for the file.
     noted: u64,
 }
 
@@ -53,12 +55,12 @@ impl File {
         File { mount, number, form: entry.form, stream: entry.stream, contents: RwLock::new(contents) }
     }
 
-    /// Returns the slots as ranges of slot numbers.
+    /// Returns the slots of the file as ranges of slot numbers.
     pub fn slots(&self) -> Vec<std::ops::Range<u32>> {
         self.contents.read().runs.iter().map(|run| run.slots()).collect()
     }
 
-    /// Returns the file's length.
+    /// Returns the file's length in bytes.
     pub fn bytes(&self) -> Result<u64> {
         if let Some(bytes) = self.contents.read().bytes {
             return Ok(bytes);
@@ -88,7 +90,8 @@ impl File {
         Ok(room / PAGE_BYTES * PAYLOAD as u64)
     }
 
-    /// Allocates slots for at least `bytes` bytes without writing to them.
+    /// Allocates slots (allocation units of the device) for at least `bytes` bytes without writing
+    /// to them.
     pub fn reserve(&self, bytes: u64) -> Result<()> {
         let mut contents = self.contents.write();
         self.make_room(&mut contents, bytes)?;
@@ -177,8 +180,9 @@ impl File {
     }
 
     fn append_plain(&self, contents: &mut Contents, bytes: &[u8]) -> Result<()> {
-        // The slots are allocated now and not when the file is saved. If there are too few slots,
-        // the caller gets `StorageFull` here, and can free space and retry.
+        // The slots (allocation units of the device) are allocated now and not when the file is
+        // saved. If there are too few slots, the caller gets `StorageFull` here, and can free space
+        // and retry.
         self.make_room(contents, contents.written + (contents.tail.len() + bytes.len()) as u64)?;
         contents.tail.extend_from_slice(bytes);
         contents.bytes = contents.bytes.map(|before| before + bytes.len() as u64);
@@ -220,8 +224,8 @@ impl File {
         Ok(())
     }
 
-    /// Writes all bytes to the device and records the length. Both are durable after a
-    /// [flush](File::flush).
+    /// Writes all bytes of a plain file to the device and records the file's length. Both are
+    /// durable after a [flush](File::flush).
     pub fn save(&self) -> Result<()> {
         let mut contents = self.contents.write();
         let Some(bytes) = contents.bytes.filter(|bytes| self.form == Form::Plain && *bytes != contents.noted) else {
@@ -244,7 +248,7 @@ impl File {
         Ok(())
     }
 
-    /// Makes all bytes written so far, and the name, durable.
+    /// Makes all bytes written so far, and the file list with the file's name, durable.
     pub fn flush(&self) -> Result<()> {
         self.mount.flush(self.number)
     }
@@ -262,10 +266,10 @@ impl File {
         Ok(())
     }
 
-    /// Starts read-ahead of the device for these bytes.
+    /// Starts read-ahead of the device for a range of the file.
     fn expect(&self, offset: u64, bytes: u64) {
         if self.bytes().is_err() {
-            // The read itself will report the error.
+            // A failure is ignored here, because the read itself will report the error.
             return;
         }
         let (payload, end) = (PAYLOAD as u64, offset.saturating_add(bytes));
@@ -369,10 +373,11 @@ impl WriteFile for Writing {
 
 impl Drop for Writing {
     /// Saves the file as a close does: later readers see all of its bytes, even after a kill. If
-    /// that fails, the mount is marked as broken, so that a later sync reports the failure.
+    /// the file cannot be saved, the mount is marked as broken, so that a later sync reports the
+    /// failure.
     fn drop(&mut self) {
         if !self.0.mount.is_ours() {
-            // A forked child has only a copy of this handle.
+            // A forked child has only a copy of this handle and must not write.
             return;
         }
         if let Err(error) = self.0.save() {

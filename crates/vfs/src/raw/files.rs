@@ -11,7 +11,7 @@ use std::{
 use terrace_format::raw::{Change, Form};
 
 impl Mount {
-    /// Creates a file.
+    /// Creates the file `name`. `stream` is its lifetime class.
     pub fn create(self: &Arc<Mount>, name: &str, form: Form, stream: u8) -> Result<Arc<File>> {
         let mut state = self.changing()?;
         if state.table.find(name).is_some() {

@@ -12,7 +12,7 @@ const KIB: u64 = 1 << 10;
 /// bytes at both ends of the device.
 const EDGE: u64 = 1 << 20;
 
-/// A name, an offset, and the signature at this offset.
+/// The name of a format, the offset of its signature in bytes, and the signature.
 type Signature = (&'static str, u64, &'static [u8]);
 
 /// The first signature that matches names the contents. Signatures that several formats share are
@@ -65,7 +65,7 @@ const SIGNATURES: &[Signature] = &[
     ("an OCFS2 file system", 4096, b"OCFSV2"),
     ("VMFS", 1024 * KIB, b"\x0d\xd0\x01\xc0"),
     ("VMFS", 2048 * KIB, b"\x5e\xf1\xab\x2f"),
-    // A checksum precedes the signature.
+    // In Stratis, a checksum precedes the signature.
     ("Stratis", 516, b"!Stra0tis\x86\xff\x02^\x41rh"),
     ("Stratis", 4096 + 516, b"!Stra0tis\x86\xff\x02^\x41rh"),
     ("VDO", 0, b"dmvdo001"),
@@ -83,7 +83,8 @@ const SIGNATURES: &[Signature] = &[
     ("a partition table (MBR), or a boot sector", 510, b"\x55\xaa"),
 ];
 
-/// The signature of the secondary LUKS 2 header. The primary header may be destroyed.
+/// The signature of the secondary LUKS 2 header. It identifies a LUKS 2 device whose primary
+/// header was destroyed.
 const LUKS_2: &[u8] = b"SKUL\xba\xbe";
 const GPT: &[u8] = b"EFI PART";
 const RAID: &[u8] = b"\xfc\x4e\x2b\xa9";
@@ -121,7 +122,7 @@ pub fn found(device: &dyn BlockDevice) -> Result<Option<String>> {
 /// formatting was interrupted is not recognized. Durable after the next flush.
 pub fn forget(device: &dyn BlockDevice) -> Result<()> {
     let signatures = signatures(device)?;
-    // A hint, because the drive may not support discards.
+    // The result is ignored: a discard is only a hint, and the drive may not support it.
     let _ = device.discard(0, device.len_bytes());
     let edge = EDGE.min(device.len_bytes());
     let end = device.len_bytes() - edge;

@@ -9,13 +9,13 @@ use terrace_format::raw::{
     journal::{Damaged, GENERATION_MAX, Half, Head, decode, encode_checkpoint, encode_entry},
 };
 
-/// The write stream of the journal. It is separate because the journal is overwritten all the
-/// time.
+/// The write stream (a group of data that the drive keeps together) of the journal. It is separate
+/// because the journal is overwritten all the time.
 const STREAM: Stream = Stream(0);
 
-/// The slot journal and the position in it. Nothing is appended before the first checkpoint.
-/// Otherwise entries that a power cut left after the journal's end could be read as its
-/// continuation.
+/// The slot journal and the position in it. Nothing is appended before the first checkpoint of a
+/// mount. Entries of an earlier mount may remain after the journal's end, where a power cut left
+/// them. They could otherwise be read as the continuation of new entries.
 pub struct Journal {
     pub device: Arc<dyn BlockDevice>,
     superblock: Superblock,
@@ -24,8 +24,8 @@ pub struct Journal {
     /// The page in which the next entry begins, with its bytes up to that entry. `None` before the
     /// first checkpoint.
     open: Option<OpenPage>,
-    /// The offset up to which a flush has made this half durable, and the offset that the last
-    /// entry recorded for this purpose.
+    /// The end of the durable entries in this half: the offset up to which a flush has made the
+    /// half durable, and the offset that the last `Flushed` entry recorded.
     flushed: FlushedEnd,
 }
 
@@ -43,7 +43,7 @@ pub struct Mark {
 }
 
 struct OpenPage {
-    /// Offset of the page in the half.
+    /// The offset of the page in its half, in bytes.
     at: u64,
     bytes: Vec<u8>,
 }
@@ -53,8 +53,9 @@ impl Journal {
     /// because the other half has an older file list.
     pub fn load(device: Arc<dyn BlockDevice>, superblock: &Superblock) -> std_io::Result<(Journal, FileList)> {
         let invalid = |why| std_io::Error::new(std_io::ErrorKind::InvalidData, why);
-        // After a failed flush the page cache may have a half that the device lacks. The next
-        // checkpoint would then overwrite the only half on the device.
+        // After a failed flush, the page cache may have a newer half that is not on the device. If
+        // that half were taken as the current one, the next checkpoint would overwrite the other
+        // half, which is the only one on the device.
         device.forget_cached(superblock.half_at(0), 2 * superblock.journal_bytes()).map_err(io)?;
         let (mut newest, mut damaged): (Option<(usize, Half)>, Vec<_>) = (None, Vec::new());
         for half in 0..2 {
@@ -80,7 +81,8 @@ impl Journal {
         Ok((Journal { half, head: found.head, ..Journal::empty(device, superblock) }, table))
     }
 
-    /// Returns a journal without contents, which is used to read files without changing them.
+    /// Returns a journal without contents. It is used by a mount that reads files and changes
+    /// nothing.
     pub fn empty(device: Arc<dyn BlockDevice>, superblock: &Superblock) -> Journal {
         let head = Head { id: superblock.id(), generation: 0, seed: 0 };
         Journal { device, superblock: *superblock, half: 0, head, open: None, flushed: FlushedEnd::default() }
@@ -88,8 +90,8 @@ impl Journal {
 
     /// Returns the smallest number for a new file. Each opening for writing has its own range of
     /// file numbers, which is derived from the journal's generation. The generation is durable
-    /// before any slot is written. Therefore no page that a power cut left in a slot has the number
-    /// of a later file.
+    /// before any slot (allocation unit of the device) is written. Therefore no page that a power
+    /// cut left in a slot has the number of a later file.
     pub fn first_number(&self) -> u64 {
         // The generation is at most 2^32 - 1, see `checkpoint`.
         (self.head.generation + u64::from(self.open.is_none())) << 32
@@ -180,9 +182,10 @@ impl Journal {
     }
 }
 
-/// Writes the initial journal: an empty checkpoint in the first half, and no second half. Durable
-/// at return. The first generation depends on the formatting, and all file numbers depend on the
-/// generation. Old pages in slots therefore belong to no file.
+/// Writes the initial journal: an empty checkpoint in the first half, and no second half. The
+/// journal is durable at return. The first generation depends on the formatting, and all file
+/// numbers depend on the generation. Old pages in slots (allocation units of the device) therefore
+/// belong to no file.
 pub fn format(device: &dyn BlockDevice, superblock: &Superblock) -> std_io::Result<()> {
     let (_, bytes) = encode_checkpoint(superblock.id(), 1 + (superblock.id() >> 33), &[]);
     device.write_at(superblock.half_at(0), &bytes, STREAM).map_err(io)?;
@@ -198,7 +201,7 @@ fn read(
     Ok(decode(&bytes_of(device, superblock, half)?, superblock.id()))
 }
 
-/// Reads one half.
+/// Reads one half of the journal.
 pub fn bytes_of(device: &dyn BlockDevice, superblock: &Superblock, half: usize) -> std_io::Result<Vec<u8>> {
     let mut bytes = vec![0; superblock.journal_bytes() as usize];
     device.read_at(superblock.half_at(half), &mut bytes).map_err(io)?;

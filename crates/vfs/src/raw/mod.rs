@@ -107,9 +107,10 @@ pub struct RawFs {
     device: Arc<dyn BlockDevice>,
     name: String,
     holders: Holders,
-    /// Whether only whole pages are written.
+    /// Whether only whole pages are written to the device.
     padding: bool,
-    /// The mounted device. It is loaded at the first use, and again after each lock.
+    /// The mounted device. It is loaded at the first use, and again after each time the device was
+    /// locked.
     mount: Mutex<Option<Arc<Mount>>>,
 }
 
@@ -244,7 +245,7 @@ impl FileSystem for RawFs {
     fn lock(&self, exclusive: bool) -> Result<Box<dyn DirectoryLock>> {
         let held = self.holders.hold(exclusive)?;
         if held.is_first() {
-            // Another process may have written since the device was read.
+            // Another process may have changed the device since this process read it.
             self.unmount();
         }
         let mount = self.mount().ok();
@@ -303,8 +304,8 @@ impl Capacity for RawFs {
     }
 }
 
-/// A lock on the device. Fields are dropped in this order, so use of the device ends before the
-/// lock is released.
+/// A lock on the device. The fields are dropped in the order of their declaration, so use of the
+/// device ends before the lock is released.
 struct Held {
     _end: SessionEnd,
     _hold: Hold,

@@ -38,19 +38,19 @@ const STALE_SHARE: usize = 32;
 pub struct Mount {
     pub device: Arc<dyn BlockDevice>,
     pub superblock: Superblock,
-    /// Whether only whole pages are written.
+    /// Whether only whole pages are written to the device.
     pub padding: bool,
     pub(super) state: Mutex<State>,
     /// Tracks running flushes. A device flush takes this lock shared, so that a short flush of a
     /// WAL need not wait for a long flush of a table. A thread that holds this lock exclusively
     /// knows that no flush is running.
     flushing: RwLock<()>,
-    /// Held while stale slots are discarded.
+    /// Locked while stale slots (free slots that the drive still considers in use) are discarded.
     discarding: Mutex<()>,
     unflushed: Mutex<Unflushed>,
     /// Signalled when a flush has finished.
     flushed: Condvar,
-    /// Whether this mount has ended: open files can be read but not written any more.
+    /// Whether this mount has ended. The open files of an ended mount can be read but not written.
     ended: AtomicBool,
     process: Process,
 }
@@ -65,7 +65,7 @@ pub(super) struct State {
     pub table: FileList,
     pub journal: Journal,
     space: Space,
-    /// Open files, by number.
+    /// Open files, by file number.
     pub open: HashMap<u64, Weak<dyn OpenFile>>,
     broken: Option<String>,
 }
@@ -77,7 +77,8 @@ impl State {
     }
 }
 
-/// A running flush of some files. When it is dropped, other flushes of these files may begin.
+/// A running flush of some files. When this value is dropped, other flushes of these files may
+/// begin.
 struct RunningFlush<'a> {
     mount: &'a Mount,
     flushing: Flushing,
@@ -126,8 +127,8 @@ impl Mount {
         self.process.is_current()
     }
 
-    /// Ends all writing, because another process may write from now on. Returns true in the first
-    /// call.
+    /// Ends all writing by this mount, because another process may write from now on. Returns true
+    /// in the first call.
     pub fn expire(&self) -> bool {
         !self.ended.swap(true, Ordering::SeqCst)
     }
@@ -157,7 +158,8 @@ impl Mount {
             let nameless = state.open.iter().filter(|(number, _)| state.table.file(**number).is_none());
             nameless.filter_map(|(_, file)| file.upgrade()).collect()
         };
-        // The locks of file contents precede `state` in the lock order, so they are taken first.
+        // The lock order requires the locks of file contents before `state`, so they are taken
+        // first.
         let held: Vec<Run> = unnamed_files.iter().flat_map(|file| file.runs()).collect();
         let state = self.state.lock();
         let mut found = state.table.problems();
@@ -168,8 +170,8 @@ impl Mount {
         Ok(found)
     }
 
-    /// Gives the file `from` the name `to`, in addition to `from` or (`instead`) in its place. If
-    /// another file has the name `to`, it loses this name.
+    /// Gives the file `from` the name `to`. With `instead`, the file loses the name `from`. If
+    /// another file has the name `to`, that file loses it.
     pub fn name(&self, from: &str, to: &str, instead: bool) -> Result<()> {
         let mut state = self.changing()?;
         let file = state.table.find(from).ok_or(ErrorKind::NotFound)?;
@@ -183,7 +185,7 @@ impl Mount {
         self.record(&mut state, &[name])
     }
 
-    /// Removes a name. A file is removed with its last name. Its slots are freed when its last open
+    /// Removes a name. A file without a name is removed, and its slots are freed when its last open
     /// handle is dropped.
     pub fn remove(&self, name: &str) -> Result<()> {
         let mut state = self.changing()?;
@@ -199,7 +201,8 @@ impl Mount {
         Ok(self.changing()?.table.file(file).is_some())
     }
 
-    /// Records the length of a plain file, unless its last name was removed in the meantime.
+    /// Records the length of a plain file in the file list, unless the file's last name was removed
+    /// in the meantime.
     pub fn set_bytes(&self, file: u64, bytes: u64) -> Result<()> {
         let mut state = self.changing()?;
         let is_named = state.table.file(file).is_some();
@@ -313,7 +316,8 @@ impl Mount {
         Ok(())
     }
 
-    /// Discards stale slots if there are many and no other thread is discarding.
+    /// Discards stale slots (free slots that the drive still considers in use) if there are many
+    /// and no other thread is discarding.
     pub fn discard_many(&self) {
         let Some(one) = self.discarding.try_lock() else { return };
         if self.check().is_ok() {
@@ -329,7 +333,7 @@ impl Mount {
         };
         for run in &stale {
             let bytes = u64::from(run.count) * u64::from(self.superblock.sizes().slot_bytes);
-            // A hint, because the drive may not support discards.
+            // The result is ignored: a discard is only a hint, and the drive may not support it.
             let _ = self.device.discard(self.superblock.slot_at(run.first), bytes);
         }
         self.state.lock().space.discarded(&stale);
@@ -360,7 +364,8 @@ impl Mount {
         }
     }
 
-    /// Called when the last handle of a file is closed.
+    /// Ends the use of a file whose last handle was closed. If the file has no name any more, this
+    /// call frees the file's slots.
     pub fn closed(&self, number: u64, file: &dyn OpenFile) {
         let mut state = self.state.lock();
         if state.open.get(&number).is_some_and(|known| std::ptr::addr_eq(known.as_ptr(), file)) {
@@ -407,7 +412,7 @@ impl Mount {
                 _ => None,
             };
             let freed = state.table.apply(change).map_err(Error::other)?;
-            // An open file keeps its slots until it is closed.
+            // The slots of an open file are freed when its last handle is closed.
             if let Some(number) = before.filter(|number| !state.open.contains_key(number)) {
                 state.space.release(freed);
                 if state.table.file(number).is_none() {

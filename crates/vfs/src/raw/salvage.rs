@@ -33,7 +33,7 @@ fn mount(device: &Arc<dyn BlockDevice>) -> std::io::Result<(Arc<Mount>, Vec<Stri
     for (half, name) in ["A", "B"].into_iter().enumerate() {
         let bytes = journal::bytes_of(&**device, &superblock, half)?;
         if bytes.iter().all(|byte| *byte == 0) {
-            // This half is in the state after formatting.
+            // This half is as formatting left it: only zeros.
             continue;
         }
         match salvage::salvage(&bytes, superblock.id()) {
@@ -53,8 +53,8 @@ fn mount(device: &Arc<dyn BlockDevice>) -> std::io::Result<(Arc<Mount>, Vec<Stri
     Ok((Mount::read_only(device.clone(), superblock, table), problems))
 }
 
-/// Replays both halves. The newer half continues the older one, unless the newer half has an
-/// intact checkpoint. Returns the changes that were rejected.
+/// Replays both halves of the journal. The newer half continues the older one, unless the newer
+/// half has an intact checkpoint. Returns the changes that were rejected.
 fn replayed(superblock: &Superblock, mut halves: Vec<salvage::Salvaged>) -> (FileList, Vec<String>) {
     halves.sort_by_key(|half| half.head.generation);
     let (mut table, mut rejected) = (FileList::new(superblock), Vec::new());

@@ -24,18 +24,18 @@ pub struct Space {
     /// For each slot, whether it is free but the drive still considers it in use (stale); and the
     /// number of such slots.
     stale: (Vec<bool>, usize),
-    /// Number of free slots in total and by unit.
+    /// Number of free slots: in total here, by unit in the next field.
     free_now: u64,
     free_in_unit: Vec<u32>,
-    /// Number of slots that are free after a running flush or discard.
+    /// Number of slots that become free when a running flush or discard ends.
     in_transit: u64,
-    /// For each stream, the unit from which slots are taken.
+    /// For each stream (lifetime class of files), the unit from which slots are taken.
     open: [Option<usize>; STREAMS],
     freed: Vec<Run>,
 }
 
 impl Space {
-    /// Makes the state of a device in which all slots without an owner in `owners` are free.
+    /// Makes the state of a device. All slots without an owner in `owners` are free.
     pub fn new(unit_slots: u32, owners: &[u64]) -> Space {
         let free: Vec<bool> = owners.iter().map(|owner| *owner == 0).collect();
         let count = |slots: &[bool]| slots.iter().filter(|free| **free).count();
@@ -52,19 +52,22 @@ impl Space {
         }
     }
 
-    /// Returns the number of slots that are free, or will be free after a flush or a discard.
+    /// Returns the number of slots (allocation units of the device) that are free, or will be free
+    /// after a flush or a discard.
     pub fn free_slots(&self) -> u64 {
         self.free_now + self.in_transit + slots_in(&self.freed)
     }
 
-    /// Returns the number of free slots.
+    /// Returns the number of slots that are free now.
     pub fn free_now(&self) -> u64 {
         self.free_now
     }
 
-    /// Takes one slot. The order of preference is: the slot after `after`, if the unit then still
-    /// has only one class; a slot of the stream's current unit; the first slot of a free unit; a
-    /// slot of the unit with the most free slots.
+    /// Takes one free slot, the first that exists in this order:
+    /// - the slot after `after`, if its unit then still has slots of only one class;
+    /// - a slot of the stream's current unit;
+    /// - the first slot of a free unit;
+    /// - a slot of the unit with the most free slots.
     pub fn take(&mut self, stream: u8, after: Option<u32>) -> Option<u32> {
         let stream = usize::from(stream) % STREAMS;
         let next = after.and_then(|after| after.checked_add(1)).filter(|next| self.is_next(*next));
@@ -85,13 +88,13 @@ impl Space {
         *count -= usize::from(std::mem::take(&mut stale[slot as usize]));
     }
 
-    /// Frees slots. The journal entry that frees them was written, but may not be durable.
+    /// Frees slots. The journal entry that frees them was written, but it may not be durable yet.
     pub fn release(&mut self, runs: impl IntoIterator<Item = Run>) {
         self.freed.extend(runs);
     }
 
-    /// Returns the slots that become reusable by a flush that begins now. The caller passes them to
-    /// [`reuse`](Space::reuse) when the flush has succeeded.
+    /// Returns the freed slots that a flush which begins now makes reusable. The caller passes them
+    /// to [`reuse`](Space::reuse) when the flush has succeeded.
     pub fn flushing(&mut self) -> Vec<Run> {
         self.in_transit += slots_in(&self.freed);
         std::mem::take(&mut self.freed)
@@ -102,7 +105,8 @@ impl Space {
         !self.freed.is_empty()
     }
 
-    /// Makes slots reusable. They are stale, because the device has not discarded them yet.
+    /// Makes slots reusable after a flush. The slots are stale, because the device has not
+    /// discarded them yet.
     pub fn reuse(&mut self, runs: &[Run]) {
         self.free(runs);
         self.in_transit -= slots_in(runs);
@@ -119,7 +123,7 @@ impl Space {
         self.in_transit -= slots_in(runs);
     }
 
-    /// Makes slots reusable.
+    /// Makes slots reusable: they are free from now on.
     pub fn free(&mut self, runs: &[Run]) {
         for slot in runs.iter().flat_map(|run| run.slots()) {
             assert!(!self.free[slot as usize], "slot {slot} is freed twice");
@@ -130,10 +134,10 @@ impl Space {
         }
     }
 
-    /// Takes stale slots for a discard; the caller then calls [`discarded`](Space::discarded). If
-    /// at most `kept` slots are stale, takes none. Otherwise takes so many that `kept / 2` stale
-    /// slots are left. Takes the highest slot numbers first, because these slots are allocated
-    /// last.
+    /// Takes stale slots (free slots that the drive still considers in use) for a discard. The
+    /// caller then calls [`discarded`](Space::discarded). If at most `kept` slots are stale, takes
+    /// none. Otherwise takes so many that `kept / 2` stale slots are left. Takes the highest slot
+    /// numbers first, because these slots are allocated last.
     pub fn take_stale(&mut self, kept: usize) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         let target = if self.stale.1 > kept { kept / 2 } else { self.stale.1 };
@@ -169,8 +173,9 @@ impl Space {
         (slot / self.unit_slots) as usize
     }
 
-    /// Returns whether a file may continue in slot `next`. It may do so within a unit. It may
-    /// continue in another unit only if that unit is entirely free.
+    /// Returns whether a file may continue in slot `next`, which must be free. The file may
+    /// continue within its unit. It may continue in the next unit only if that unit is entirely
+    /// free.
     fn is_next(&self, next: u32) -> bool {
         let free = self.free.get(next as usize).is_some_and(|free| *free);
         free && (!next.is_multiple_of(self.unit_slots) || self.is_whole(self.unit(next)))
@@ -188,8 +193,9 @@ impl Space {
         Some(at as u32)
     }
 
-    /// Returns the first free unit. Always choosing the first one keeps the space after the used
-    /// units untouched. If no unit is free, returns the unit with the most free slots.
+    /// Returns the unit from which the next slots are taken: the first free unit, or, if no unit is
+    /// free, the unit with the most free slots. Always choosing the first free unit keeps the space
+    /// after the used units untouched.
     fn best_unit(&self) -> Option<usize> {
         let units = 0..self.free_in_unit.len();
         units.clone().find(|unit| self.is_whole(*unit)).or_else(|| {
@@ -213,8 +219,8 @@ mod tests {
         let slots = [(1, None), (2, None), (1, Some(0)), (1, None), (1, None), (1, Some(3)), (2, Some(4))];
         let taken: Vec<_> = slots.map(|(stream, after)| space.take(stream, after).unwrap()).into();
         assert_eq!(taken, [0, 4, 1, 2, 3, 8, 5]);
-        // A third stream first takes the last unit, which has only two slots. Then all units have
-        // an owner, and it shares the units of the other streams.
+        // Stream 3 (a third lifetime class) first takes the last unit, which has only two slots.
+        // After that no unit is free, so stream 3 shares the units of the other streams.
         let rest: Vec<_> = std::iter::from_fn(|| space.take(3, None)).collect();
         assert_eq!(rest, [12, 13, 9, 10, 11, 6, 7]);
         assert_eq!(space.free_slots(), 0);
@@ -226,7 +232,7 @@ mod tests {
         space.release([Run { first: 2, count: 2 }]);
         assert!(space.wants_flush() && space.take(0, None).is_none());
         let flushing = space.flushing();
-        // This slot is freed while the flush is running, so this flush does not make it reusable.
+        // Slot 5 is freed while the flush is running, so this flush does not make it reusable.
         space.release([Run { first: 5, count: 1 }]);
         assert_eq!((space.free_now(), space.free_slots()), (0, 3));
         space.reuse(&flushing);

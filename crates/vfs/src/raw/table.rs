@@ -23,7 +23,7 @@ impl Run {
     }
 }
 
-/// A file of the list.
+/// A file of the device's file list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileEntry {
     /// The form in which the file's bytes are stored.
@@ -37,7 +37,7 @@ pub struct FileEntry {
     names: u32,
 }
 
-/// All files, and the owner of each slot.
+/// The file list: all files of a device, and the owner of each slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileList {
     slot_bytes: u64,
@@ -45,14 +45,14 @@ pub struct FileList {
     names: BTreeMap<String, u64>,
     /// For each slot, the number of the file that owns it; 0 if it has no owner.
     owners: Vec<u64>,
-    /// The number of the next file.
+    /// The number that the next new file gets.
     next: u64,
-    /// Upper bound for the size of a checkpoint in bytes.
+    /// Upper bound for the size in bytes of a checkpoint of this list.
     weight: usize,
 }
 
 impl FileList {
-    /// Creates an empty list.
+    /// Creates an empty file list.
     pub fn new(superblock: &Superblock) -> FileList {
         FileList {
             slot_bytes: superblock.sizes().slot_bytes.into(),
@@ -84,12 +84,12 @@ impl FileList {
         &self.owners
     }
 
-    /// Returns the number of the next file.
+    /// Returns the number that the next new file gets.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// Returns an upper bound for the size of a checkpoint in bytes.
+    /// Returns an upper bound for the size in bytes of a checkpoint of this list.
     pub fn weight(&self) -> usize {
         self.weight
     }

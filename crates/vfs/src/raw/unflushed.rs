@@ -1,6 +1,6 @@
-//! Tracks writes to slots that no flush has covered. With this information a flush writes only the
-//! data that it must make durable. Other unsynced data often becomes obsolete before the kernel
-//! writes it; the main example is a WAL without syncs.
+//! Tracks writes to slots (allocation units of a raw device) that no flush has covered. With this
+//! information a flush writes only the data that it must make durable. Other unsynced data often
+//! becomes obsolete before the kernel writes it; the main example is a WAL without syncs.
 //!
 //! Flushes of different files run in parallel. Flushes of one file do not: the second flush would
 //! report bytes as durable that the first one has not written yet.
@@ -10,13 +10,14 @@ use std::{
 };
 use terrace_format::raw::PAGE;
 
-/// Unflushed ranges of the device, by file number.
+/// The ranges of the device that were written and not flushed, by file number.
 #[derive(Default)]
 pub struct Unflushed {
     of: HashMap<u64, Vec<Range<u64>>>,
-    /// Files that the next commit covers.
+    /// Files that the next commit (a flush of all such files) covers.
     due: BTreeSet<u64>,
-    /// Files with a running flush. The flag is true if the file was due when the flush began.
+    /// Files with a running flush. The flag is true if the next commit had to cover the file when
+    /// the flush began.
     running: BTreeMap<u64, bool>,
 }
 
@@ -38,7 +39,7 @@ impl Unflushed {
         }
     }
 
-    /// Includes `file` in the next commit.
+    /// Adds `file` to the files that the next commit covers.
     pub fn is_due(&mut self, file: u64) {
         self.due.insert(file);
     }
@@ -49,13 +50,14 @@ impl Unflushed {
         self.due.remove(&file);
     }
 
-    /// Begins a flush of `file`. Returns `None` while another flush of it is running.
+    /// Begins a flush of `file`. Returns `None` while another flush of this file is running.
     pub fn begin(&mut self, file: u64) -> Option<Flushing> {
         let is_free = !self.running.contains_key(&file);
         is_free.then(|| self.flushing(vec![file]))
     }
 
-    /// Begins a commit. Returns `None` while another flush of a due file is running.
+    /// Begins a commit: a flush of all files that wait for it. Returns `None` while another flush
+    /// of such a file is running.
     pub fn begin_commit(&mut self) -> Option<Flushing> {
         let is_free = !self.running.iter().any(|(file, was_due)| *was_due || self.due.contains(file));
         is_free.then(|| self.flushing(self.due.iter().copied().collect()))

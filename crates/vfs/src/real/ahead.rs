@@ -32,9 +32,9 @@ use std::{
 /// copying 1 MiB takes 2.6 ms.
 const ZEROS_BYTES: usize = 128 << 10;
 
-/// The number of windows that are prepared in advance. It is more than one because the preparing
-/// thread yields to other threads: it may need more time to prepare a window than the writer needs
-/// to fill the window before it.
+/// The number of windows (mapped ranges of the WAL) that are prepared in advance. It is more than
+/// one because the preparing thread yields to other threads: it may need more time to prepare a
+/// window than the writer needs to fill the window before it.
 const DEPTH: usize = 2;
 
 /// The offset of a window in the file, and the window.
@@ -46,23 +46,23 @@ enum Work {
     LetGo(Window),
 }
 
-/// Prepares windows of a WAL, one after the other. Its thread runs from the first request to the
-/// end.
+/// Prepares windows (mapped ranges) of a WAL, one after the other, in a thread. The thread runs
+/// from the first request to the end of the WAL.
 pub(super) struct Ahead {
     file: Arc<File>,
     helper: Option<Helper>,
-    /// The offset of the last request.
+    /// The offset of the last request; see [`Ahead::ask`].
     asked: Option<u64>,
-    /// The end of the last requested window.
+    /// The end of the last requested window, as an offset in the file.
     asked_to: u64,
     /// The offsets of requested windows that are not known to be ready, in file order.
     under_way: VecDeque<u64>,
     /// Windows that are ready and were not taken yet.
     made: VecDeque<(u64, Window)>,
-    /// Signals the thread that its work is not needed any more.
+    /// Whether the WAL was ended, so that the thread need not do the remaining work.
     ended: Arc<AtomicBool>,
-    /// Whether the kernel refused a window. Space is then scarce, and no further window is
-    /// prepared.
+    /// Whether the kernel refused a window (a mapped range of the WAL). Space is then scarce, and
+    /// no further window is prepared.
     refused: bool,
 }
 
@@ -73,7 +73,7 @@ struct Helper {
 }
 
 impl Ahead {
-    /// Makes the object for the WAL in `file`, without a thread.
+    /// Makes the object for the WAL in `file`. The first request starts the thread.
     pub fn new(file: Arc<File>) -> Ahead {
         Ahead {
             file,
@@ -87,8 +87,8 @@ impl Ahead {
         }
     }
 
-    /// Requests windows from offset `at` on. A window must begin at `at`. A repeated request does
-    /// nothing.
+    /// Requests the next windows (mapped ranges of the WAL). The first of them begins at offset
+    /// `at`, where a window must begin. A repeated request does nothing.
     #[inline]
     pub fn ask(&mut self, at: u64) {
         if self.asked != Some(at) {
@@ -111,7 +111,8 @@ impl Ahead {
 
     fn send(&mut self, window: Span) {
         if self.helper.is_none() {
-            // Without a thread, the writer makes windows when they are needed.
+            // If no thread can be started, the writer of the WAL makes each window when it is
+            // needed.
             self.helper = start(self.file.clone(), self.ended.clone()).ok();
         }
         if self.helper.as_ref().is_some_and(|helper| helper.work.send(Work::Make(window)).is_ok()) {
@@ -119,10 +120,10 @@ impl Ahead {
         }
     }
 
-    /// Takes the window at offset `from` if it was requested, and waits until it is ready. Drops
-    /// earlier windows, because the WAL has passed them. Returns `None` if the window was not
-    /// requested or could not be made. In that case the caller makes the window itself and gets the
-    /// error.
+    /// Takes the window (mapped range of the WAL) at offset `from` if it was requested, and waits
+    /// until it is ready. Drops earlier windows, because the WAL has passed them. Returns `None` if
+    /// the window was not requested or could not be made. In that case the caller makes the window
+    /// itself and gets the error.
     pub fn take(&mut self, from: u64) -> Option<Window> {
         self.wait_below(from + 1);
         while let Some((at, window)) = self.made.pop_front_if(|(at, _)| *at <= from) {
@@ -163,7 +164,7 @@ impl Ahead {
         self.asked_to
     }
 
-    /// Stops the thread. Afterwards it does not use the file or keep it open.
+    /// Stops the thread. Afterwards the thread neither uses the file nor keeps it open.
     pub fn end(&mut self) {
         self.under_way.clear();
         self.made.clear();
@@ -201,8 +202,8 @@ fn start(file: Arc<File>, ended: Arc<AtomicBool>) -> io::Result<Helper> {
     Ok(Helper { work, ready: Mutex::new(ready), thread })
 }
 
-/// Loads `window` of `file`, at offset `from`, into the page cache. Loading only improves speed,
-/// so a failure is ignored.
+/// Fills `window`, a mapped range of `file` at offset `from`, with zeros, which loads it into the
+/// page cache. This only improves speed, so a failure is ignored.
 fn fill(file: &File, window: &Window, from: u64, zeros: &[u8], ended: &AtomicBool) {
     let bytes = window.bytes().get();
     for at in (0..bytes).step_by(zeros.len()) {

@@ -46,8 +46,8 @@ impl WriteFile for Writing {
 /// A file being read.
 pub(super) struct Reading(pub File);
 
-/// Returns the start of the hole at the end of a file of `bytes` bytes. An error if the file
-/// system cannot tell, or if the file has many holes.
+/// Returns the start of the hole at the end of a file of `bytes` bytes. Returns an error if the
+/// file system does not report holes, or if the file has many holes.
 fn data_end(file: &File, bytes: u64) -> nix::Result<u64> {
     const HOLES_MAX: usize = 64;
     let mut data = 0;

@@ -36,8 +36,8 @@ const REGULAR: OFlag = OFlag::O_NOFOLLOW.union(OFlag::O_NONBLOCK).union(OFlag::O
 /// A directory. It is opened by its path at the first use and then stays open.
 pub(super) struct Folder {
     path: PathBuf,
-    /// The open directory. A thread that holds this lock takes no other lock. The directory is
-    /// opened while the lock is held, only once.
+    /// The open directory; `None` before its first use. A thread that holds this lock takes no
+    /// other lock. The directory is opened only once, while this lock is held.
     held: RwLock<Option<Arc<File>>>,
 }
 
@@ -207,7 +207,7 @@ pub fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Returns the file type in a mode.
+/// Returns the file type that the bits of `mode` contain.
 pub(super) fn kind_of(mode: u32) -> SFlag {
     SFlag::from_bits_truncate(mode) & SFlag::S_IFMT
 }

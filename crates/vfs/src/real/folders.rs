@@ -63,8 +63,8 @@ impl RealFs {
         Ok(self.witness.get_or_init(|| opened))
     }
 
-    /// Changes an out-of-space error so that its text mentions inodes, if not bytes but inodes have
-    /// run out.
+    /// Makes an out-of-space error more precise. If inodes have run out, and not bytes, the text of
+    /// the result mentions inodes.
     pub(super) fn with_inodes(&self, error: io::Error) -> io::Error {
         if error.raw_os_error() != Some(Errno::ENOSPC as i32) {
             return error;

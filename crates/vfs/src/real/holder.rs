@@ -54,11 +54,12 @@ fn signature(lock: &File) -> Option<u32> {
     str::from_utf8(&text).ok()?.strip_suffix('\n')?.parse().ok()
 }
 
-/// The reason why a lock was refused.
+/// The reason why a lock on the directory was refused.
 #[derive(Debug)]
 pub struct LockHeld {
     text: String,
-    /// Whether the holder may be another handle of this process, and is certainly not LevelDB.
+    /// Whether the lock may be held by another handle of this process. If this is true, the holder
+    /// is certainly not LevelDB.
     pub may_be_here: bool,
 }
 
@@ -86,7 +87,8 @@ pub(super) fn of(lock: &File, wanted: libc::c_int) -> LockHeld {
     LockHeld { text, may_be_here }
 }
 
-/// Returns whether process `pid` has `lock` open. For this process it must be open more than once.
+/// Returns whether process `pid` has `lock` open. The calling process always has `lock` open
+/// itself, so for the calling process another descriptor is required.
 fn has_open(pid: u32, lock: &File) -> bool {
     let (Ok(wanted), Ok(open)) = (lock.metadata(), fs::read_dir(format!("/proc/{pid}/fd"))) else { return false };
     let is_it = |found: fs::Metadata| (found.dev(), found.ino()) == (wanted.dev(), wanted.ino());

@@ -14,7 +14,8 @@ use std::{
 
 /// Collects the properties of the file system that contains `folder`.
 pub(super) fn facts(folder: &File) -> io::Result<Facts> {
-    // ext2 and ext3 have the same magic number, and the ext4 driver mounts them too.
+    // This is also true for ext2 and ext3. They have the same magic number, and the ext4 driver
+    // mounts them too.
     let ext4 = fstatfs(folder)?.filesystem_type() == EXT4_SUPER_MAGIC;
     let device = folder.metadata()?.dev();
     let link = fs::read_link(format!("/sys/dev/block/{}:{}", major(device), minor(device))).ok();

@@ -35,22 +35,24 @@ use std::{
 /// The minimum size of a stretch (a part of a window that is filled with zeros together). The size
 /// of every stretch is a multiple of this number. This number divides the size of a window.
 const FILL_MIN: usize = 64 << 10;
-/// The maximum size of a stretch. This number divides the size of a window.
+/// The maximum size of a stretch (a part of a window that is filled with zeros together). This
+/// number divides the size of a window.
 const FILL_MAX: usize = 256 << 10;
-/// A stretch is made long enough for the records of this number of syncs, up to the maximum size.
-/// The first sync in a stretch costs a journal commit and takes several times as long as the later
-/// syncs in it. The longer the stretch, the longer the first sync takes.
+/// A stretch (a part of a mapped window that is filled with zeros together) is made long enough
+/// for the records of this number of syncs, up to the maximum size. The first sync in a stretch
+/// costs a journal commit and takes several times as long as the later syncs in it. The longer the
+/// stretch, the longer the first sync takes.
 const FILL_SYNCS: u64 = 100;
-/// When this many bytes of the first window are filled, the writer requests the next windows from
-/// the thread that prepares windows, unless there was a sync. Later windows are requested when a
-/// window was filled without a sync. For a WAL with frequent syncs no windows are prepared,
+/// When this many bytes of the first window (mapped range of the WAL) are filled, the writer
+/// requests the next windows from the thread that prepares windows. Later windows are requested
+/// when a window was filled. A WAL that is synced during this time gets no prepared windows,
 /// because their bytes would be written to the device twice.
 const ASK_BYTES: u64 = WINDOW_MIN / 4;
 /// A record of at least this many bytes is written by a system call. This costs less than a page
 /// fault for each page.
 const CALL_BYTES: usize = 16 << 10;
-/// File systems that rewrite an allocated page in place. Another file system may have to allocate
-/// new space for the page, and on a full disk there is none.
+/// The file systems on which WALs are mapped. They rewrite an allocated page in place. Another
+/// file system may have to allocate new space for the page, and on a full disk there is none.
 const IN_PLACE: [FsType; 3] = [EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, TMPFS_MAGIC];
 
 /// The file of a WAL while it grows.
@@ -66,8 +68,8 @@ pub(super) struct MappedFile {
     calls_only: bool,
     /// Whether the file was ended: nothing is appended any more.
     ended: bool,
-    /// The only process that writes the file. In another process, mapped parts may disappear at any
-    /// time.
+    /// The only process that writes the file. In a forked child, mapped parts may disappear at any
+    /// time, because the parent may truncate the file.
     process: Process,
 }
 
@@ -75,9 +77,9 @@ struct Open {
     window: Window,
     /// The offset of the window in the file. It is a multiple of the window's size.
     from: u64,
-    /// Whether the window was prepared in advance, so that the page cache contains it in large
-    /// folios. A write through the mapping after a sync would then make the next sync write a whole
-    /// folio, of up to 128 KiB.
+    /// Whether the window (mapped range of the WAL) was prepared in advance, so that the page cache
+    /// contains it in large folios (groups of pages). A write through the mapping after a sync
+    /// would then make the next sync write a whole folio, of up to 128 KiB.
     zeroed: bool,
     /// The end of the zeros in the window. It is a multiple of [`FILL_MIN`], and 0 before the first
     /// sync.
@@ -112,9 +114,9 @@ impl MappedFile {
         Ok(())
     }
 
-    /// Moves to the next window, if the file system provides one. If the disk has no room for a
-    /// window, continues without one: the disk may still have room for the record, which a system
-    /// call then writes.
+    /// Moves to the next window (mapped range of the WAL), if the file system provides one. If the
+    /// disk has no room for a window, continues without one. The disk may still have room for the
+    /// record, which a system call then writes.
     fn advance(&mut self) -> io::Result<()> {
         let full = self.window.take();
         let span = Span::of(self.bytes);
@@ -135,8 +137,8 @@ impl MappedFile {
         Ok(())
     }
 
-    /// Returns how many of the record's remaining `left` bytes to write by a system call; `None` if
-    /// none.
+    /// Returns how many of the record's remaining `left` bytes are to be written by a system call;
+    /// `None` if they are to be copied into the mapped window.
     fn by_call(&self, left: usize) -> Option<usize> {
         match &self.window {
             Some(open) if left < CALL_BYTES => {
@@ -238,7 +240,7 @@ impl WriteFile for MappedFile {
     }
 }
 
-/// Truncates the file to its records.
+/// Ends the file, which truncates it to its records.
 impl Drop for MappedFile {
     fn drop(&mut self) {
         self.end();
@@ -257,14 +259,15 @@ mod tests {
     const LOG: &str = "TERRACE_TEST_MAPPED_LOG";
     const SIGBUS: i32 = 7;
 
-    /// Appends to a WAL whose file was truncated. Not a test: it runs only as a child process.
+    /// Appends to a WAL whose file was truncated. This is not a test of its own: it runs only as a
+    /// child process of the test below.
     #[test]
     fn child_that_appends_to_a_log_cut_short() {
         let Some(path) = std::env::var_os(LOG) else { return };
         let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
         let mut mapped = MappedFile::new(file);
-        // 100 bytes are too few for the writer to request prepared windows, which would extend the
-        // file.
+        // 100 bytes are too few for the writer to request prepared windows. A prepared window would
+        // extend the file again.
         mapped.append(&[1; 100]).unwrap();
         File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
         let appended = mapped.append(&[2; 100]);
@@ -388,7 +391,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let small = vec![7; 4000];
         for log in 0..60 {
-            // The record ends in the first window, in the second one, or after both.
+            // The large record ends in the first window, in the second one, or after both.
             let large = vec![9; (1 + log % 3) << 20];
             let path = folder.path().join(log.to_string());
             let open = File::options().read(true).write(true).create_new(true).open(&path);

@@ -1,10 +1,11 @@
 //! A directory of a real file system.
 //!
-//! The lock is an open-file-description lock on `LOCK`. It conflicts with LevelDB's `fcntl` lock,
-//! even within one process, and also with other handles in the same process. A lock of LevelDB's
-//! kind would do neither. It would also end when any code in the process closes any descriptor of
-//! `LOCK`. Child processes inherit an open-file-description lock. `KeptFromChildren` therefore
-//! ends the lock with the process that took it.
+//! The lock on a directory is an open-file-description lock on its file `LOCK`. This lock
+//! conflicts with LevelDB's `fcntl` lock and with the locks of other handles, even within one
+//! process. A lock of LevelDB's kind would not conflict with other locks of the same process. It
+//! would also end when any code in the process closes any descriptor of `LOCK`. Child processes
+//! inherit an open-file-description lock. `KeptFromChildren` therefore ends the lock with the
+//! process that took it.
 use crate::{
     bpf::{CommitIterator, DEFAULT_PIN_PATH},
     capacity::Capacity,
@@ -65,11 +66,12 @@ const LOCK: &str = "LOCK";
 pub struct RealFs {
     folder: Arc<Folder>,
     probe_file: JournalProbe,
-    /// The journal of the file system. Set at its first use in an existing directory.
+    /// The journal of the file system. It is searched at its first use in an existing directory.
     journal: OnceLock<Journal>,
-    /// See [`RealFs::witness`].
+    /// A descriptor of the directory to which the kernel reports writeback errors; see
+    /// [`RealFs::witness`].
     witness: OnceLock<File>,
-    /// The iterator over journal states of files. Opened at its first use.
+    /// The BPF iterator that reports the journal states of files. It is opened at its first use.
     iterator: OnceLock<Result<CommitIterator, String>>,
 }
 
@@ -110,7 +112,7 @@ impl RealFs {
     /// is being committed.
     fn unnoticed(&self, name: &str) -> io::Result<File> {
         match self.folder.open(name, OFlag::O_RDONLY | OFlag::O_NOATIME) {
-            // The file belongs to another user.
+            // The file belongs to another user, so the kernel does not allow `O_NOATIME`.
             Err(e) if e.raw_os_error() == Some(libc::EPERM) => self.folder.open(name, OFlag::O_RDONLY),
             opened => opened,
         }
@@ -147,8 +149,9 @@ impl FileSystem for RealFs {
     fn make_directory(&self) -> io::Result<()> {
         let existed = self.exists()?;
         if existed {
-            // The process that created the directory may have ended before it synced the parent. If
-            // the parent is not readable, the directory was created in another way.
+            // The parent is synced here because the process that created the directory may have
+            // ended before it synced the parent. If the parent is not readable, the directory was
+            // created in another way.
             return match sync_path(parent(self.folder.path())) {
                 Err(e) if e.kind() == ErrorKind::PermissionDenied => Ok(()),
                 done => done,
@@ -359,17 +362,17 @@ impl Capacity for RealFs {
     }
 }
 
-/// A lock that is held. A call releases it, because closing the descriptor is not enough: while
-/// another thread forks, the child has a copy of the descriptor, and with it the lock, until the
-/// child closes it.
+/// A lock on the directory, while it is held. The drop of this value releases the lock by a system
+/// call. Closing the descriptor is not enough: while another thread forks, the child has a copy of
+/// the descriptor, and with it the lock, until the child closes it.
 struct Locked {
-    /// Must be dropped before the descriptor.
+    /// Takes the lock away from forked children. This field must be dropped before `file`.
     _kept: KeptFromChildren,
     process: Process,
     signed: bool,
     file: File,
     folder: Arc<Folder>,
-    /// Device and inode of the lock file; only for an exclusive lock.
+    /// The device number and inode number of the lock file; `None` for a shared lock.
     inode: Option<(u64, u64)>,
 }
 
@@ -406,7 +409,7 @@ fn unsupported(why: String) -> io::Error {
     io::Error::new(ErrorKind::Unsupported, why)
 }
 
-/// Creates `path` and its missing parents. Each is durable in its parent at return.
+/// Creates `path` and its missing parents. At return, each of them is durable in its parent.
 fn make(path: &Path) -> io::Result<()> {
     let parent = parent(path);
     if !parent.is_dir() {

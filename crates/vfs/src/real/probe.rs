@@ -31,7 +31,7 @@ pub struct Facts {
 pub struct Journal {
     /// The name of the journal's entry in `/proc/fs/jbd2`.
     pub name: String,
-    /// The interval at which it commits periodically, if there is anything to commit.
+    /// The interval at which the journal commits periodically, if there is anything to commit.
     pub interval: Duration,
 }
 

@@ -9,7 +9,7 @@ pub(super) const WINDOW_MIN: u64 = 1 << 20;
 /// window, because it is requested no later than when the writer begins the window before it.
 const WINDOW_MAX: u64 = 4 << 20;
 
-/// The range of a window in its file.
+/// The range of a window in the log file.
 #[derive(Clone, Copy)]
 pub(super) struct Span {
     pub from: u64,

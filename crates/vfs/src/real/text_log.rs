@@ -12,7 +12,7 @@ const OLD: &str = "LOG.old";
 /// Size in bytes at which `LOG` is renamed to `LOG.old` and a new `LOG` begins.
 const BYTES_MAX: i64 = 16 << 20;
 
-/// The messages of one open store. The file is open during a write only, so it costs no
+/// The messages of one open store. The file is open only during a write, so it costs no
 /// descriptor.
 #[derive(Debug)]
 pub struct TextLog {
@@ -27,7 +27,7 @@ impl TextLog {
         log
     }
 
-    /// Appends a line with the time, in UTC, before it.
+    /// Appends a line that consists of the time in UTC and `text`.
     pub fn append(&self, text: &str) {
         let _ = self.try_append(text);
     }
@@ -58,7 +58,7 @@ impl TextLog {
         let file = File::from(openat(&*self.directory, LOG, how, Mode::from_bits_truncate(0o666))?);
         let found = fstat(&file)?;
         let kind = SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT;
-        // A file with a second name belongs to something else too.
+        // A file with a second name is not only a `LOG` of this store, so it is not written.
         if kind == SFlag::S_IFREG && found.st_nlink == 1 { Ok(file) } else { Err(Errno::EINVAL) }
     }
 }

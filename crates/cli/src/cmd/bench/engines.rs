@@ -3,12 +3,12 @@ use anyhow::{Result, bail};
 use terrace_lab::{engines, target::Engine};
 use terrace_peers::lab as peers;
 
-/// Returns the engine with the name `name`. The error lists all engines.
+/// Returns the engine with the name `name`. If it does not exist, the error lists all engines.
 pub fn find(name: &str) -> Result<Box<dyn Engine>> {
     if let Some(peer) = peers::engine(name) {
         return Ok(peer);
     }
-    let preset = name.split('+').next().unwrap_or(name); // options follow it
+    let preset = name.split('+').next().unwrap_or(name); // options follow the preset's name
     if engines::list().iter().any(|(known, _)| known == preset) {
         return engines::engine(name);
     }

@@ -50,7 +50,7 @@ pub struct Bench {
     output: output::Output,
 }
 
-/// A kind of list.
+/// The lists that `--list` can print.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Listed {
     Workloads,
@@ -100,7 +100,7 @@ impl Bench {
             },
         );
         watch.finish();
-        ledger::remove_stale(); // left over from stopped cells
+        ledger::remove_stale(); // removes the trace instances that stopped cells left in the kernel
         let ended = ended?;
         let records = results.last(&plan);
         let report = Report::new(&plan, &self.place.to_string(), &records);

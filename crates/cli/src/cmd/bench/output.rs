@@ -1,4 +1,4 @@
-//! Files into which a benchmark writes its results.
+//! Flags for the files into which a benchmark writes its results, and the writing of these files.
 use crate::args::Usage;
 use anyhow::{Context, Result};
 use std::{
@@ -44,8 +44,8 @@ impl Output {
         self.fresh
     }
 
-    /// Checks before the first measurement that the files can be written. Otherwise the error would
-    /// come after hours.
+    /// Checks that the files can be written. The command calls this before the first measurement,
+    /// because it writes most files only at the end, after hours.
     pub fn check(&self) -> Result<()> {
         if let Some(path) = &self.markdown_into {
             let page = fs::read_to_string(path).with_context(|| path.display().to_string())?;
@@ -65,7 +65,7 @@ impl Output {
         Ok(())
     }
 
-    /// Returns the advice on how to continue after a stop.
+    /// Returns advice on how to continue the benchmark after it was stopped.
     pub fn how_to_go_on(&self) -> &'static str {
         match self.json {
             Some(_) if self.fresh => "; run the same command without --fresh to continue",

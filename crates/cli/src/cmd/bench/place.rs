@@ -1,5 +1,5 @@
-//! The place of the stores during a benchmark. Each cell (one engine in one round) gets a fresh
-//! place.
+//! Creates the places of the stores during a benchmark, such as a directory or a device. Each cell
+//! (one engine in one round) gets a fresh place.
 use crate::args::Usage;
 use anyhow::{Context, Result};
 use std::{
@@ -88,7 +88,8 @@ pub fn look(device: &DeviceSpec, destroy_data: bool) -> Result<()> {
     device.check(destroy_data).map_err(|error| Usage::of("--device", format!("{error:#}")))
 }
 
-/// Prefix of the names of temporary directories. The number of the owning process follows it.
+/// Prefix of the names of temporary directories. After the prefix, a name has the id of the
+/// process that created the directory.
 const PREFIX: &str = "terrace-bench-";
 
 /// A temporary directory of this run. Each cell empties it, and the end of the run removes it.

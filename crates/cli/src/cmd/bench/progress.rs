@@ -1,5 +1,5 @@
-//! Progress of a benchmark. On a terminal a bar shows the progress of the whole plan. One line per
-//! finished row is always printed.
+//! Shows the progress of a benchmark. On a terminal a bar shows the progress of the whole plan.
+//! One line per finished row is always printed.
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
 use terrace_lab::{
@@ -7,7 +7,7 @@ use terrace_lab::{
     plan::{Cell, Plan, run::Watch},
 };
 
-/// Number of steps of the bar.
+/// Number of steps into which the bar divides the plan.
 const STEPS: u64 = 10_000;
 
 /// Interval at which the elapsed time is updated while a cell reports nothing, for example during
@@ -18,7 +18,8 @@ const TICK: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct Progress {
     bar: ProgressBar,
-    /// Share of the plan whose results already existed at the start. It took no time.
+    /// Share of the plan (0 to 1) whose results already existed at the start. The estimate of the
+    /// remaining time excludes this share.
     began: Option<f64>,
     rounds: u32,
     name_width: usize,
@@ -87,7 +88,7 @@ impl Watch for Progress {
     }
 }
 
-/// Describes what a cell is doing.
+/// Describes the present activity of a cell (one engine in one round).
 fn doing(progress: &cell::Progress) -> String {
     let cell::Progress { workload, phase, done, total } = progress;
     match phase.as_str() {

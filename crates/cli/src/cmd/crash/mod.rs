@@ -138,7 +138,8 @@ impl Crash {
         tally.verdict(control).map_err(anyhow::Error::msg)
     }
 
-    /// Rejects a preset without durability: there is no durability contract to check.
+    /// Rejects a preset with durability mode `none`, because it has no durability contract to
+    /// check.
     fn refuse_promiseless(&self) -> Result<()> {
         let preset = self.engine.strip_prefix("terrace:").map(|preset| Terrace::new(Some(preset))).transpose()?;
         match preset.is_some_and(|preset| preset.base().durability == DurabilityMode::None) {

@@ -1,4 +1,5 @@
-//! The disk below a directory: free space, discard, direct I/O, reflinks.
+//! Reports the properties of the disk below a directory: free space, discard, direct I/O,
+//! reflinks.
 use super::{Finding, kernel_line, mount::Mount};
 use crate::table::size;
 use nix::{fcntl::OFlag, sys::statvfs::statvfs};

@@ -2,8 +2,8 @@
 use super::{Finding, kernel_line, mount::Mount};
 use std::fs;
 
-/// Reports ext4's journal and mount options. For other file systems, reports that there is nothing
-/// to report.
+/// Reports ext4's journal and mount options. For other file systems, reports that their journal
+/// was not examined.
 pub fn findings(mount: &Mount) -> Vec<Finding> {
     if mount.kind != "ext4" {
         return vec![Finding::new("journal", format!("not examined: {} is not ext4", mount.kind))];

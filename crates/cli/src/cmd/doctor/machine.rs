@@ -1,4 +1,4 @@
-//! Features of the machine, independent of the directory.
+//! Reports the features of the machine that do not depend on the directory.
 use super::{Finding, kernel_line};
 use std::{fs::File, path::Path};
 use terrace_storage::bpf::{CommitIterator, DEFAULT_PIN_PATH};

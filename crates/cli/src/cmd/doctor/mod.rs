@@ -34,7 +34,7 @@ pub struct Doctor {
     settings: Settings,
 }
 
-/// One line of the report.
+/// One finding: a line of the report.
 pub struct Finding {
     name: &'static str,
     value: String,

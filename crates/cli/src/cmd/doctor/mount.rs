@@ -1,4 +1,4 @@
-//! The file system of a directory.
+//! Finds the mounted file system that contains a directory.
 use super::Finding;
 use anyhow::{Context, Result};
 use std::{
@@ -31,8 +31,8 @@ pub fn of(directory: &Path) -> Result<Mount> {
     Ok(mount)
 }
 
-/// Returns the mount with the longest mount point above `directory`, and of several equal ones the
-/// last, because later mounts hide earlier ones.
+/// Returns the mount with the longest mount point above `directory`. If several mounts have this
+/// mount point, returns the last of them, because later mounts hide earlier ones.
 fn find(table: &str, directory: &Path) -> Option<Mount> {
     let mounts = table.lines().filter_map(parse);
     mounts.filter(|mount| directory.starts_with(&mount.point)).max_by_key(|mount| mount.point.as_os_str().len())

@@ -1,4 +1,4 @@
-//! Findings on the store in a directory, and on how it would be opened.
+//! Reports the kind of store in a directory, and how an open would treat it.
 use super::Finding;
 use crate::{
     cmd::lost,

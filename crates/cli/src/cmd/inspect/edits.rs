@@ -4,7 +4,8 @@ use crate::{json::text, table::size};
 use serde_json::{Value, json};
 use terrace_format::{AddedTable, Edit, FileName, LEVELS, Referred, Within};
 
-/// Returns one line: the numbers of an edit, and how many SSTables it adds and deletes per level.
+/// Returns one line that describes an edit: the numbers that it sets (such as the log number), and
+/// how many SSTables it adds and deletes per level.
 pub fn summary(edit: &Edit) -> String {
     let mut parts = head(edit);
     for level in 0..LEVELS {
@@ -20,7 +21,8 @@ pub fn summary(edit: &Edit) -> String {
     if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
 }
 
-/// Returns a line of numbers, then a line for each SSTable and each compaction pointer.
+/// Returns several lines that describe an edit: a line with the numbers that it sets, then a line
+/// for each SSTable and each compaction pointer.
 pub fn lines(edit: &Edit) -> Vec<String> {
     let mut lines = match head(edit) {
         head if head.is_empty() => Vec::new(),
@@ -42,7 +44,8 @@ pub fn lines(edit: &Edit) -> Vec<String> {
     lines
 }
 
-/// Describes the location of an SSTable.
+/// Describes the location of an SSTable: in its own file, or in a bundle (one file with several
+/// SSTables).
 fn place(table: &AddedTable) -> String {
     match table.within {
         None => FileName::Table(table.id).to_string(),
@@ -50,7 +53,7 @@ fn place(table: &AddedTable) -> String {
     }
 }
 
-/// Returns the file name of an object that an SSTable refers to.
+/// Returns the file name of a value-log segment that an SSTable has pointers into.
 pub fn referred(object: Referred) -> FileName {
     match object {
         Referred::Log(id) => FileName::ValueLog(id),
@@ -78,7 +81,7 @@ pub fn within_json(within: Option<Within>) -> Value {
     within.map_or(Value::Null, |Within { bundle, offset }| json!({ "bundle": bundle.0, "offset": offset }))
 }
 
-/// Encodes a whole edit.
+/// Returns the JSON form of a whole edit.
 pub fn json(edit: &Edit) -> Value {
     let table = |(level, table): &(usize, AddedTable)| {
         json!({ "level": level, "number": table.id.0, "bytes": table.bytes, "within": within_json(table.within),

@@ -1,12 +1,12 @@
-//! Batches of a WAL and edits of a manifest, one per line.
+//! Prints the batches of a WAL or the edits of a manifest, one per line.
 use super::{SHOWN_BYTES, edits};
 use crate::{bytes::quoted, json::text, log_file::LogFile};
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::{io::Write, path::Path};
-use terrace_format::{Batch, Edit, Op, log_record::Event};
+use terrace_format::{Batch, Edit, FamilyId, Op, log_record::Event};
 
-/// Counters over a whole WAL.
+/// Totals of a whole WAL.
 #[derive(Default)]
 pub struct Summary {
     /// Whether Terrace created the file (not LevelDB).
@@ -17,7 +17,7 @@ pub struct Summary {
     pub batches: u64,
     /// Number of operations in these batches.
     pub operations: u64,
-    /// First and last sequence number.
+    /// The first and the last sequence number of these operations, if there are any.
     pub sequences: Option<(u64, u64)>,
     /// Number of bytes that are not part of a valid record and batch.
     pub bad_bytes: u64,
@@ -26,7 +26,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Reads a WAL from start to end.
+    /// Reads a WAL from start to end and returns its totals.
     pub fn of(path: &Path) -> Result<Summary> {
         let mut log = LogFile::open(path)?;
         let mut summary = Summary { ours: log.ours, bytes: log.bytes, ..Summary::default() };
@@ -111,12 +111,17 @@ fn batch_text(batch: &Batch, entries: bool) -> String {
     };
     for op in batch.ops().take(if entries { usize::MAX } else { 0 }) {
         text += "\n            ";
+        let (family, op) = op.split();
+        if family != FamilyId::DEFAULT {
+            text += &format!("column family {family}: ");
+        }
         text += &match op {
             Op::Put(key, value) => format!("put {} = {}", quoted(key, SHOWN_BYTES), quoted(value, SHOWN_BYTES)),
             Op::Delete(key) => format!("delete {}", quoted(key, SHOWN_BYTES)),
             Op::DeleteRange(from, to) => {
                 format!("delete from {} to {}", quoted(from, SHOWN_BYTES), quoted(to, SHOWN_BYTES))
             }
+            _ => unreachable!("`split` returns an operation without a family"),
         };
     }
     text
@@ -125,10 +130,18 @@ fn batch_text(batch: &Batch, entries: bool) -> String {
 fn batch_json(batch: &Batch, entries: bool) -> Value {
     let mut object = json!({ "sequence": batch.sequence().0, "count": batch.len(), "bytes": batch.byte_len() });
     if entries {
-        let operation = |op: Op<'_>| match op {
-            Op::Put(key, value) => json!({ "key": text(key), "value": text(value) }),
-            Op::Delete(key) => json!({ "key": text(key) }),
-            Op::DeleteRange(from, to) => json!({ "from": text(from), "to": text(to) }),
+        let operation = |op: Op<'_>| {
+            let (family, op) = op.split();
+            let mut operation = match op {
+                Op::Put(key, value) => json!({ "key": text(key), "value": text(value) }),
+                Op::Delete(key) => json!({ "key": text(key) }),
+                Op::DeleteRange(from, to) => json!({ "from": text(from), "to": text(to) }),
+                _ => unreachable!("`split` returns an operation without a family"),
+            };
+            if family != FamilyId::DEFAULT {
+                operation["family"] = family.0.into();
+            }
+            operation
         };
         object["operations"] = batch.ops().map(operation).collect();
     }

@@ -11,7 +11,7 @@ use std::{
 use terrace_format::pair::{PairName, Reference};
 use terrace_storage::open_store_file;
 
-/// Describes the reference that is stored instead of a value.
+/// Describes the reference that a META file stores instead of the value of a pair.
 pub fn reference(internal: &[u8], stored: &[u8]) -> String {
     match Reference::decode(stored) {
         _ if stored.is_empty() => "a delete".into(),

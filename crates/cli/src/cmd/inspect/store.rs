@@ -27,7 +27,7 @@ const PICTURE_COLUMNS: usize = 72;
 /// Number of edits that are printed, from the end of the manifest.
 const EDITS_SHOWN: usize = 12;
 
-/// The contents of a store's files.
+/// The contents of a store's files, as `inspect` prints them.
 struct Store {
     marker: Option<FormatFile>,
     manifest: LogId,
@@ -56,7 +56,7 @@ pub fn show(path: &Path, as_json: bool, out: &mut dyn Write) -> Result<()> {
     store.show_segments(out)
 }
 
-/// Encodes a format file.
+/// Returns the JSON form of a format file.
 pub fn marker_json(marker: &FormatFile) -> Value {
     let mut object = layout::json(marker.layout);
     object["version"] = marker.version.into();
@@ -116,7 +116,7 @@ impl Store {
         self.history.push((offset, edit));
     }
 
-    /// Returns the newest value of a number that edits may set.
+    /// Returns the newest value of a number that manifest edits may set, such as the log number.
     fn latest<T>(&self, number: impl Fn(&Edit) -> Option<T>) -> Option<T> {
         self.history.iter().rev().find_map(|(_, edit)| number(edit))
     }
@@ -167,7 +167,7 @@ impl Store {
         }
         table::write(out, &["level", "tables", "size", "smallest", "largest"], &rows)?;
         if self.comparator() != KeyOrder::Bytewise.name() {
-            return Ok(()); // the picture would show another order than the store's
+            return Ok(()); // the picture orders keys bytewise, but the store's comparator does not
         }
         let ranges: Vec<Vec<picture::Range<'_>>> = self
             .levels
@@ -244,7 +244,7 @@ impl Store {
         table::write(out, &["log", "batches", "operations", "sequences", "size", "written by", "state"], &rows)
     }
 
-    /// Returns the live bytes of a segment.
+    /// Returns the bytes of a value-log segment that SSTables keep live.
     fn live(&self, file: FileName) -> u64 {
         let refs = self.levels.iter().flat_map(|tables| tables.values()).flat_map(|table| &table.refs);
         refs.filter(|(to, _)| edits::referred(*to) == file).fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
@@ -340,7 +340,7 @@ fn list_segments(files: &[(FileName, DirEntry)]) -> Result<Vec<(FileName, u64)>>
     Ok(segments)
 }
 
-/// Formats a level. Returns `None` if it is empty.
+/// Returns the columns of the line for a level. Returns `None` if the level is empty.
 fn level_row((level, tables): (usize, &BTreeMap<TableId, AddedTable>)) -> Option<Vec<String>> {
     let smallest = tables.values().map(|table| user(&table.smallest)).min()?;
     let largest = tables.values().map(|table| user(&table.largest)).max()?;

@@ -69,7 +69,7 @@ fn show_text(table: &SortedTable, entries: bool, refers: bool, out: &mut dyn Wri
     Ok(())
 }
 
-/// Encodes an SSTable.
+/// Returns the JSON form of an SSTable. `refers` says whether its values are references to files.
 pub fn json(table: &SortedTable, entries: bool, refers: bool) -> Result<Value> {
     let meta: Value =
         table.meta_blocks()?.into_iter().map(|(name, handle)| json!({ "name": name, "bytes": handle.bytes })).collect();

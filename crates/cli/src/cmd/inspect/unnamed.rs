@@ -4,8 +4,9 @@ use anyhow::Result;
 use std::{collections::BTreeSet, fs::DirEntry, path::Path, slice};
 use terrace_format::{AddedTable, FileName, LEVELS, TableId};
 
-/// Number and size of SSTables that the manifest does not list. In an open store they wait until
-/// they are durable or deleted. After a crash they are leftovers, which the next open removes.
+/// Number and size of the SSTables that the manifest does not list. In an open store these
+/// SSTables are new ones that are not durable yet, or obsolete ones that will be deleted. After a
+/// crash they are leftovers, which the next open removes.
 #[derive(Clone, Copy, Default)]
 pub struct Unnamed {
     /// Number of files, bundles, or folders of directory tables.

@@ -20,7 +20,8 @@ pub struct Cleanup {
 }
 
 impl Cleanup {
-    /// Removes everything and prints the removed directories. Fails if a removal failed.
+    /// Removes the remains of killed servers and prints the removed directories. Fails if a removal
+    /// failed.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let cleaned = serve::cleanup(self.work.as_deref())?;
         let serve::Cleaned { removed, running, failed } = &cleaned;

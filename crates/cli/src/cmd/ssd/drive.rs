@@ -66,7 +66,7 @@ fn from_file(path: &str) -> Result<Profile> {
 }
 
 fn precondition(ftl: &mut Ftl) -> Result<()> {
-    let bar = ProgressBar::new_spinner(); // the duration is unknown in advance
+    let bar = ProgressBar::new_spinner(); // a spinner, because the duration is unknown in advance
     bar.set_style(ProgressStyle::with_template("{elapsed_precise} {spinner} {msg}").expect("it is well formed"));
     let capacity = ftl.profile().capacity_bytes as f64;
     let is_steady = ftl.precondition(|progress| {

@@ -1,4 +1,4 @@
-//! A virtual SSD's report as text.
+//! Prints the report of a virtual SSD as text.
 use crate::table::{self, size};
 use anyhow::Result;
 use std::io::Write;

@@ -173,8 +173,9 @@ impl Serve {
     }
 }
 
-/// Statistics and commands of a drive with an optional recorder. The drive has statistics. The
-/// recorder adds its own and accepts commands.
+/// Provides the contents of the file `stats` and executes the commands of the file `control`. The
+/// drive has statistics. The recorder, if there is one, adds its own statistics and executes the
+/// commands.
 struct Both {
     ssd: Arc<Ssd>,
     recorder: Option<Arc<Recorder>>,

@@ -74,8 +74,8 @@ impl Smart {
     }
 }
 
-/// The difference of two readings. A counter that is an average over the drive's life has no
-/// meaningful difference.
+/// The difference between two readings of a drive's counters. A counter that is an average over
+/// the drive's life has no meaningful difference.
 struct Added {
     host_bytes: Option<u64>,
     nand_bytes: Option<u64>,

@@ -1,4 +1,4 @@
-//! `terrace study`: the lab's experiments.
+//! `terrace study`: lists and runs the lab's experiments, and reports their results.
 mod list;
 mod report;
 mod run;
@@ -42,7 +42,8 @@ fn engine_is_known(name: &str) -> Result<(), String> {
     engines::find(name).map(drop).map_err(|error| format!("{error:#}"))
 }
 
-/// Returns the reason why `name` cannot be measured on this machine, or `None` if it can.
+/// Returns the reason why the engine `name` cannot be measured on this machine. Returns `None` if
+/// it can be measured.
 fn pending(name: &str) -> Option<String> {
     match (engines::find(name), known::planned(name)) {
         (Ok(engine), _) => engine.build().err(),

@@ -71,7 +71,8 @@ pub struct Run {
     /// marked and repeated once.
     #[arg(long, value_name = "PERCENT", default_value_t = 20)]
     disturbed_at: u32,
-    /// Name that all studies on a machine share. Tests use their own name.
+    /// Name of the lock that lets only one study run at a time on a machine. Each test uses another
+    /// name.
     #[arg(long, hide = true, default_value = "terrace-study")]
     lock: String,
 }
@@ -130,7 +131,7 @@ impl Run {
             },
         );
         watch.finish();
-        ledger::remove_stale(); // left over from stopped cells
+        ledger::remove_stale(); // removes the trace instances that stopped cells left in the kernel
         let Some(failed) = ended? else {
             let fresh = if self.fresh { " without --fresh" } else { "" };
             bail!("stopped before the end; run the same command{fresh} to continue")
@@ -151,7 +152,8 @@ impl Run {
         Ok(())
     }
 
-    /// Returns the experiment, the parameters of this run, and the points to measure.
+    /// Returns the scaled experiment, the parameters of this run, and the points of the sweep to
+    /// measure.
     fn ask(&self, experiment: Experiment, program: u64, work: &Path) -> Result<(Experiment, Facts, Vec<Point>)> {
         let facts = Facts {
             scale: self.scale.unwrap_or(experiment.scale.default),

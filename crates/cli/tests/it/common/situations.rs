@@ -68,9 +68,9 @@ fn compacted(path: &Path, preset: &str, of: &[&str]) {
     let shown = path.to_str().unwrap();
     let long: String = (0..700).map(|n: u32| char::from(b'a' + (n * n % 23) as u8)).collect();
     terrace(["put", shown, "k", &long, "--preset", preset]).ok();
-    // The file numbers in the expected messages depend on these options; the store's layout does
-    // not. With so few values, the durable marks (records in the WAL) alone would exceed a lower
-    // limit for garbage.
+    // The expected messages have file numbers, which depend on these options. The store's layout
+    // does not depend on them. The GC limit is high, because durable marks in the WAL count as
+    // garbage: with so few values they alone would exceed a lower limit and start GC.
     let numbers = ["--preset", "leveldb", "--option", "value_log_gc_percent=99"];
     terrace(["put", shown, "small", "value"].iter().chain(&numbers)).ok();
     // The compaction has two SSTables as inputs, because it would move a single one without
@@ -103,8 +103,8 @@ pub fn prepared(path: &Path) {
     terrace(["raw", "format", path.to_str().unwrap(), "--size", "8MiB"]).ok();
 }
 
-/// Creates a split store (manifest in a directory, WALs and SSTables on a device). `path` is one
-/// half, and the other one is next to it.
+/// Creates a split store (manifest in a directory, WALs and SSTables on a device). `path` is the
+/// directory, and the device is a file next to it.
 pub fn half(path: &Path) {
     let data = path.with_extension("data");
     let (shown, data) = (path.to_str().unwrap(), data.to_str().unwrap());
@@ -120,7 +120,7 @@ pub fn lose(path: &Path, end: &str) {
     }
 }
 
-/// Overwrites the first file with this suffix with `bytes` bytes of a text that is not a store's.
+/// Overwrites the first file with this suffix with `bytes` bytes of text that has no store format.
 pub fn replace(path: &Path, end: &str, bytes: usize) {
     let name = names(path, "").into_iter().find(|name| name.ends_with(end)).expect("there is one");
     fs::write(path.join(name), "somebody else's text. ".repeat(bytes / 20 + 1).split_at(bytes).0).unwrap();

@@ -59,8 +59,8 @@ impl Ftl {
         }
     }
 
-    /// Every superblock was programmed completely before it was erased. The erase counts and the
-    /// present fill therefore determine the total of programmed bytes.
+    /// Verifies the counters. Every superblock was programmed completely before it was erased. The
+    /// erase counts and the present fill therefore determine the total of programmed bytes.
     fn check_counts(&self) -> std::result::Result<(), String> {
         let slots = u64::from(self.geometry.slots_per_superblock);
         let programmed: u64 =

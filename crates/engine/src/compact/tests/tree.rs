@@ -1,5 +1,5 @@
-//! A tree without storage: its tables are lists of entries. After every step, reads check the
-//! tree.
+//! A tree without storage for tests of policies: its tables are lists of entries. After every step
+//! the tests read all keys and check the results.
 use crate::{
     compact::{
         inputs::rewrite_in_place,
@@ -18,9 +18,9 @@ use crate::{
     },
 };
 use std::collections::{BTreeMap, VecDeque};
-use terrace_format::{KeyOrder, Kind, LEVELS, LogId, SeqNo, TableId, edit::Edit, key};
+use terrace_format::{FamilyId, KeyOrder, Kind, LEVELS, LogId, SeqNo, TableId, edit::Edit, key};
 use terrace_sim::Rng;
-use terrace_storage::{DurabilityHandle, placement::TableMeta};
+use terrace_storage::placement::TableMeta;
 
 pub const ORDER: KeyOrder = KeyOrder::Bytewise;
 pub const ENTRY_BYTES: u64 = 1000;
@@ -35,12 +35,12 @@ pub fn user(n: usize) -> Vec<u8> {
 pub type Admits = fn(&Plan) -> bool;
 pub type Picker = fn(&Situation<'_>, Admits) -> Option<Plan>;
 
-/// The wait of the most urgent level.
+/// How long the most urgent level has waited for its compaction.
 pub struct Waiting {
     pub level: usize,
-    /// One input of each compaction that ran when the wait began.
+    /// The compactions that ran when the wait began: one input of each.
     pub jobs: Vec<TableId>,
-    /// How often all of these compactions have ended.
+    /// How many times all of these compactions have ended.
     pub rounds: usize,
 }
 
@@ -54,7 +54,7 @@ pub struct Tree {
     pub busy: RunningCompactions,
     pub running: Vec<Plan>,
     pub tables: BTreeMap<TableId, Vec<Entry>>,
-    /// The immutable memtables, oldest first.
+    /// The immutable memtables, oldest first, each with the number of its future table.
     pub sealed: VecDeque<(TableId, Vec<Entry>)>,
     pub newest: BTreeMap<Vec<u8>, (u64, Kind)>,
     pub last: u64,
@@ -79,7 +79,8 @@ impl Tree {
         }
     }
 
-    /// Makes levels with the given numbers of adjacent tables, each of 1000 bytes.
+    /// Makes a tree. `levels` has the number of tables in each level. The tables of a level are
+    /// adjacent and have 1000 bytes each.
     pub fn stacked(limits: Limits, levels: [usize; LEVELS]) -> Tree {
         let mut tree = Tree::new(1, limits, 1);
         let mut edit = Edit::default();
@@ -91,13 +92,11 @@ impl Tree {
             }
         }
         tree.last = 999;
-        tree.versions
-            .install_flush(edit, SeqNo(tree.last), LogId(0), 0, DurabilityHandle::mature())
-            .expect("disjoint in each level");
+        tree.versions.install_flush(edit, SeqNo(tree.last), LogId(0), 0, Vec::new()).expect("disjoint in each level");
         tree
     }
 
-    /// Runs compactions until no level is due. Returns the number of rewritten bytes.
+    /// Runs compactions until no level is due. Returns how many bytes they rewrote.
     pub fn settle(&mut self) -> u64 {
         let mut merged = 0;
         while let Some(plan) = self.situated(|ctx| self.policy.plan(ctx)) {
@@ -119,6 +118,7 @@ impl Tree {
 
     pub fn situated<T>(&self, look: impl FnOnce(&Situation<'_>) -> T) -> T {
         look(&Situation {
+            family: FamilyId::DEFAULT,
             order: &ORDER,
             version: self.versions.live(),
             busy: &self.busy,
@@ -147,7 +147,7 @@ impl Tree {
         self.sealed.push_back((table, entries));
     }
 
-    /// Flushes a run that has only the first and the last key, so that it overlaps everything.
+    /// Flushes a run that has only the first and the last key. Its range overlaps every table.
     pub fn flush_wide(&mut self) {
         let table = self.versions.new_sealed_number(true);
         self.last += 1;
@@ -164,7 +164,7 @@ impl Tree {
         let mut edit = Edit::default();
         add_to(&mut edit, level, &meta);
         let contents = self.contents(&meta);
-        let install = self.versions.install_flush(edit, SeqNo(self.last), LogId(0), 0, DurabilityHandle::mature());
+        let install = self.versions.install_flush(edit, SeqNo(self.last), LogId(0), 0, Vec::new());
         install.expect("a flush").set_contents(level, vec![contents]);
     }
 
@@ -215,8 +215,8 @@ impl Tree {
         while self.running.len() < self.jobs_max
             && let Some(plan) = self.situated(|ctx| self.policy.plan(ctx))
         {
-            // If another level becomes the most urgent, the wait starts from the beginning. This
-            // happens, for instance, because targets follow the level sizes.
+            // If another level becomes the most urgent, its wait starts at zero. The most urgent
+            // level can change because target sizes depend on the level sizes.
             let first = self.situated(due).first().copied();
             self.waits.take_if(|waits| Some(waits.level) != first);
             self.running.iter().for_each(|other| assert_disjoint(other, &plan));
@@ -227,7 +227,8 @@ impl Tree {
         self.check_tombstone_plan();
     }
 
-    /// Checks that the plan from remembered summaries is the same as that of a full scan.
+    /// Checks that the plan that uses the summaries of chunks is the same as the plan of a full
+    /// scan.
     pub fn check_tombstone_plan(&self) {
         for shadow_ratio in [0.0, 1.0] {
             let picked = |pick: Picker, admits: Admits| {
@@ -284,10 +285,10 @@ impl Tree {
         metas
     }
 
-    /// Checks that the most urgent level does not wait too long. It waits for the compactions that
-    /// ran when it became the most urgent. They may have some of its tables as inputs, and
-    /// compactions that started with them may block the rest. After these have ended, the level
-    /// must get its compaction.
+    /// Checks that the most urgent level does not wait too long for its compaction. It waits for
+    /// the compactions that ran when it became the most urgent. They may have some of its tables as
+    /// inputs, and compactions that started together with them may block the rest. After all these
+    /// have ended, the compaction of the level must start.
     pub fn check_starvation(&mut self) {
         let running: Vec<TableId> = self.running.iter().map(|plan| plan.upper[0].meta.id).collect();
         let first = self.situated(due).first().copied();
@@ -303,8 +304,8 @@ impl Tree {
         };
     }
 
-    /// Flushes all memtables and ends all compactions. After each step `start` starts those that
-    /// are due.
+    /// Flushes all memtables and ends all compactions. After each step, `start` starts the
+    /// compactions that are due.
     pub fn run_to_the_end(&mut self, start: fn(&mut Tree)) {
         let mut steps = 0;
         while !self.running.is_empty() || !self.sealed.is_empty() {
@@ -338,12 +339,13 @@ impl Tree {
     }
 }
 
-/// Returns the levels that are due, most urgent first, as the policy's specification defines them.
+/// Returns the levels that are due, most urgent first. This is an independent implementation of
+/// the policy's definition.
 pub fn due(ctx: &Situation<'_>) -> Vec<usize> {
     let sizes = ctx.limits.level_targets(&ctx.version.held());
     let mut due: Vec<(f64, usize)> = (0..LEVELS - 1)
         .map(|n| {
-            let (level, leaving) = (&ctx.version.levels[n], ctx.busy.leaving(n));
+            let (level, leaving) = (&ctx.version.levels[n], ctx.busy.leaving(ctx.family, n));
             let tables = if n == 0 { level.runs.len() - leaving.tables } else { 1 };
             let totals = LevelTotals::of(level.tables());
             let entries = totals.entries - leaving.entries;
@@ -357,7 +359,7 @@ pub fn due(ctx: &Situation<'_>) -> Vec<usize> {
     due.into_iter().map(|(_, level)| level).collect()
 }
 
-/// Returns whether level 0 should wait although it is due by its number of runs.
+/// Returns whether level 0 should wait although its number of runs makes it due.
 pub fn level_0_may_wait(ctx: &Situation<'_>) -> bool {
     let Situation { version, busy, limits, .. } = ctx;
     let may_wait =
@@ -377,8 +379,8 @@ pub fn level_0_may_wait(ctx: &Situation<'_>) -> bool {
     (upper as f64) < lower.values().sum::<u64>() as f64 * limits.level0_min_overlap_percent as f64 / 100.0
 }
 
-/// Checks that two concurrent compactions share no table. Where both may place tables below level
-/// 0, they share no key either.
+/// Checks that two concurrent compactions share no table. If both may place tables in the same
+/// level below level 0, they must share no key either.
 pub fn assert_disjoint(a: &Plan, b: &Plan) {
     let tables = |plan: &Plan| plan.inputs().map(|(_, table)| table.meta.id).collect::<Vec<_>>();
     assert!(!tables(a).iter().any(|table| tables(b).contains(table)), "a table in two compactions: {a:?} {b:?}");

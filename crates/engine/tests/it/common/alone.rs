@@ -1,12 +1,13 @@
-//! Runs a test in its own process. Needed for tests that count or limit resources of the whole
-//! process.
+//! Runs a test in a process of its own. Tests that count or limit resources of the whole process
+//! need this.
 use std::{any::type_name, env, process::Command};
 
-/// Environment variable that is set in the child processes of [`in_own_process`].
+/// The environment variable that is set in the child processes of [`in_own_process`].
 const CHILD: &str = "TERRACE_TEST_ALONE";
 
-/// Runs `body`, which is a whole test, in a child process that runs no other test. Descriptors,
-/// limits and allocation counts belong to a process, but the tests of one binary run in parallel.
+/// Runs `body`, which is a whole test, in a child process that runs no other test. The tests of
+/// one binary run in parallel in one process, but descriptors, limits and allocation counts belong
+/// to the whole process.
 pub fn in_own_process<F: FnOnce()>(body: F) {
     if env::var_os(CHILD).is_some() {
         return body();

@@ -1,5 +1,5 @@
-//! SSTables with correct checksums and wrong entries, in every table form. Faulty memory produces
-//! such tables if it changes an entry before the entry is written.
+//! Makes SSTables with wrong entries and correct checksums, in every table form. Faulty memory can
+//! produce such a table: it changes an entry before the checksum is computed.
 #![allow(dead_code, reason = "suites use a part each")]
 use super::kit;
 use crate::corpus::fuzz::heal;
@@ -27,16 +27,16 @@ pub const FORMS: &[(&str, &[(&str, &str)])] = &[
     ("values in the log", &[("values", "log")]),
 ];
 
-/// Options that make entries easy to find and change: every entry is a restart point, and blocks
-/// are not compressed.
+/// Options that make entries easy to find and to change: every entry is a restart point, and
+/// blocks are not compressed.
 const OPEN: &[(&str, &str)] = &[("compression", "none"), ("block_restart_interval", "1"), ("block_size", "1KiB")];
 
-/// Returns the options of a store with this table form.
+/// Returns the options of a store with the table form `form`.
 pub fn options(form: &[(&str, &str)]) -> Options {
     kit::plain(&[OPEN, form].concat())
 }
 
-/// Makes a closed store of `pairs`. They are in one table, if the table form allows that.
+/// Makes a closed store with `pairs`. All pairs are in one table, if the table form allows that.
 pub fn store(form: &[(&str, &str)], pairs: &kit::Model) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let db = Db::open(folder.path().join("store"), options(form)).unwrap();
@@ -46,7 +46,7 @@ pub fn store(form: &[(&str, &str)], pairs: &kit::Model) -> TempDir {
     folder
 }
 
-/// Copies `from` to `to`.
+/// Copies the directory `from` to `to`.
 pub fn copy(from: &Path, to: &Path) {
     for (path, bytes) in kit::files_below(from) {
         let target = to.join(path.strip_prefix(from).unwrap());
@@ -55,7 +55,7 @@ pub fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Returns the tables of a store: for each, its file and its byte range in the file.
+/// Returns the tables of the store: for each table, its file and its byte range in the file.
 pub fn tables(store: &Path) -> Vec<(PathBuf, Range<usize>)> {
     let mut found = Vec::new();
     for (path, bytes) in kit::files_below(store) {
@@ -75,7 +75,7 @@ pub fn tables(store: &Path) -> Vec<(PathBuf, Range<usize>)> {
     found
 }
 
-/// An entry in the encoding of blocks.
+/// An entry in the encoding that blocks use.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub key: Vec<u8>,
@@ -84,8 +84,8 @@ pub struct Entry {
 }
 
 /// Changes the entry of user key `key` in `store` and corrects the checksums. `change` gets the
-/// entry and the previous entry of the table. It must not change the lengths of key and value.
-/// Returns the changed file.
+/// entry and the previous entry of the table. `change` must not change the lengths of key and
+/// value. Returns the changed file.
 pub fn change(store: &Path, key: &[u8], change: impl Fn(&mut Entry, Option<&Entry>)) -> PathBuf {
     for (path, range) in tables(store) {
         let mut file = fs::read(&path).unwrap();
@@ -109,7 +109,7 @@ pub fn change(store: &Path, key: &[u8], change: impl Fn(&mut Entry, Option<&Entr
     panic!("no table has {}", key.escape_ascii())
 }
 
-/// All entries of a table in order.
+/// Returns all entries of a table in order.
 fn entries(table: &[u8]) -> Vec<Entry> {
     let footer = Footer::decode(&table[table.len() - FOOTER_BYTES..]).unwrap();
     let bytes = |handle: Handle| &table[handle.offset as usize..(handle.offset + handle.bytes) as usize];

@@ -1,5 +1,5 @@
-//! An allocator that counts allocations for each thread and for the process. Every program that
-//! includes this file uses it.
+//! A global allocator that counts allocations per thread and per process. Every program that
+//! includes this file uses this allocator.
 #![allow(dead_code, reason = "other programs include this file, too, and use a part")]
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -40,8 +40,8 @@ pub fn peak_bytes() -> usize {
     PEAK_BYTES.load(Relaxed)
 }
 
-/// Counts one allocation. The thread-local counters have no destructor, so counting allocates
-/// nothing.
+/// Counts one allocation of `more` bytes. The thread-local counters have no destructor, so the
+/// count itself allocates nothing.
 fn count(more: usize) {
     OF_PROCESS.fetch_add(1, Relaxed);
     OF_THREAD.set(OF_THREAD.get() + 1);
@@ -49,31 +49,33 @@ fn count(more: usize) {
     PEAK_BYTES.fetch_max(live, Relaxed);
 }
 
-// SAFETY: every call goes to the system's allocator unchanged; counting allocates nothing and
+// SAFETY: every call goes to the system's allocator unchanged. The count allocates nothing and
 // cannot unwind.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
-        // SAFETY: the caller keeps `alloc`'s contract, which is the same.
+        // SAFETY: the caller fulfils the contract of `alloc`, which is the same for `System`.
         unsafe { System.alloc(layout) }
     }
 
-    // The default writes the zeros, so that all pages are resident.
+    // The default implementation writes the zeros, so all pages become resident.
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
-        // SAFETY: the caller keeps `alloc_zeroed`'s contract, which is the same.
+        // SAFETY: the caller fulfils the contract of `alloc_zeroed`, which is the same for
+        // `System`.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         LIVE_BYTES.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: `pointer` came from `System` with this layout, by the caller's contract.
+        // SAFETY: by the caller's contract, `pointer` came from `System` with this layout.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size.wrapping_sub(layout.size()));
-        // SAFETY: as above, and the caller keeps `realloc`'s contract for `size`.
+        // SAFETY: `pointer` came from `System` with this layout, and the caller fulfils the
+        // contract of `realloc` for `size`.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }

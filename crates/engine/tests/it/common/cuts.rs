@@ -1,6 +1,6 @@
-//! Power cuts of a directory or a device in memory. A history is written on a file system that
-//! records all steps. Then the power is cut after each step. Each resulting disk image is opened
-//! and judged.
+//! Simulated power cuts of a directory or a device in memory. First a history is written on a file
+//! system that records all steps. Then each resulting disk image of a power cut after each step is
+//! opened and judged.
 #![allow(dead_code, reason = "other programs include this file, too, and use a part")]
 use super::history::{Collected, History, Tracker, contents, storage, tight};
 use std::sync::Arc;
@@ -8,28 +8,30 @@ use terrace::{Db, Options, WriteOptions, check_on};
 use terrace_sim::{Medium, Recorder, Remains, Rng, Rules};
 use terrace_storage::backends::files::fs::FileSystem;
 
-/// Number of actions of a history.
+/// The number of actions of a history.
 const ACTIONS: usize = 260;
 
-/// One history with its power cuts. Equal values produce equal crash states.
+/// The parameters of one history and its power cuts. Equal values produce equal crash states.
 #[derive(Clone, Debug)]
 pub struct Cuts {
-    /// Layout of the store. Sizes are small in any case.
+    /// The layout of the store. The sizes of its memtables and tables are small in any case.
     pub options: Options,
+    /// Whether the keys are in several column families.
+    pub families: bool,
     pub tracker: Tracker,
     pub medium: Medium,
     pub history: u64,
-    /// Number of crash states for each step.
+    /// The number of crash states for each step.
     pub seeds: u64,
 }
 
 /// A crash state in which a promise of the store is broken.
 #[derive(Debug)]
 pub struct Broken {
-    /// The numbers that reproduce the state.
+    /// The numbers that reproduce the crash state.
     pub place: String,
     pub reason: String,
-    /// The files of the state.
+    /// The list of the files of the crash state.
     pub image: String,
 }
 
@@ -46,31 +48,38 @@ pub fn histories(options: &Options, trackers: &[Tracker], history: u64, seeds: u
         .map(|(tracker, medium)| {
             // Each state on a device takes far more time than in a directory.
             let seeds = if matches!(medium, Medium::Directory(_)) { seeds } else { seeds.div_ceil(8) };
-            Cuts { options: options.clone(), tracker, medium, history, seeds }
+            Cuts { options: options.clone(), families: false, tracker, medium, history, seeds }
         })
         .collect()
 }
 
-/// Returns at most `max` of the steps `0..=last`, evenly spread. The last step is always included.
+/// Returns at most `max` of the steps from 0 to `last`, evenly spread. The last step is always
+/// included.
 pub fn spread(last: usize, max: usize) -> impl Iterator<Item = usize> {
     let stride = (last + 1).div_ceil(max.max(1));
     (last % stride..=last).step_by(stride)
 }
 
 impl Cuts {
-    /// Writes the history and judges the crash states after at most `steps_max` of its steps.
-    /// `seen` gets each outcome and returns false to stop. Returns the work of value-log garbage
-    /// collection in the history.
+    /// Writes the history and judges the crash states after at most `steps_max` of its steps. Calls
+    /// `seen` with each outcome; if `seen` returns false, the function stops. Returns the work of
+    /// value-log garbage collection in the history.
     pub fn judge_all(&self, steps_max: usize, seen: &mut dyn FnMut(Option<Broken>) -> bool) -> Collected {
-        // In every other history only few files may be open. A table build then passes each
-        // finished file immediately to the durability tracker, and two closed WALs force a commit.
+        // In every other history only few files may be open at the same time. A table build then
+        // passes each finished file immediately to the durability tracker, and two closed WALs
+        // force a commit.
         let recorder = match self.medium.recorder() {
             Recorder::Directory(disk) if self.history % 2 == 1 => Recorder::Directory(disk.with_open_files_max(16)),
             recorder => recorder,
         };
         let steps = || recorder.steps();
-        let mut history =
-            History::new(self.options.clone(), self.history, self.tracker, recorder.file_system(), &steps);
+        let mut history = History::new(
+            (self.options.clone(), self.families),
+            self.history,
+            self.tracker,
+            recorder.file_system(),
+            &steps,
+        );
         history.run(ACTIONS);
         for step in spread(recorder.steps(), steps_max) {
             for seed in (step as u64..).take(self.seeds as usize) {
@@ -99,13 +108,15 @@ impl Cuts {
         Db::open_manual(storage(fs, Tracker::Sync.make(0), &self.options())?, self.options())
     }
 
-    /// Opens an image and judges it. For some seeds it continues: the store must accept writes,
-    /// pass a deep check, and survive a second power cut during or after its recovery.
+    /// Opens the disk image of a power cut and judges it. For some seeds it does more: the store
+    /// must accept writes, pass a deep check, and survive a second power cut during or after its
+    /// recovery.
     fn judge(&self, history: &History<'_>, image: &Remains, step: usize, seed: u64) -> Result<(), String> {
         let fs = image.file_system();
         let db = self.open(&fs).map_err(|e| format!("OPEN: {e}"))?;
-        let applied = history.judge(step, &db)?;
+        history.judge(step, &db)?;
         if seed % 8 == 1 {
+            let mut wanted = contents(&db)?;
             db.put_with("after", "the crash", WriteOptions::synced()).map_err(|e| format!("WRITE: refused: {e}"))?;
             drop(db);
             let options = self.options();
@@ -116,7 +127,6 @@ impl Cuts {
             }
             drop(store);
             let db = self.open(&fs).map_err(|e| format!("OPEN: again: {e}"))?;
-            let mut wanted = history.states[applied].clone();
             wanted.insert(b"after".to_vec(), b"the crash".to_vec());
             if contents(&db)? != wanted {
                 return Err("WRITE: a synced write after recovery is lost, or another came back".into());
@@ -125,7 +135,8 @@ impl Cuts {
         if seed % 8 == 2 { self.cut_again(history, image, step, seed) } else { Ok(()) }
     }
 
-    /// Recovers the image on a recording directory, and cuts the power during that recovery.
+    /// Recovers the disk image on a file system that records all steps, and cuts the power during
+    /// that recovery.
     fn cut_again(&self, history: &History<'_>, image: &Remains, step: usize, seed: u64) -> Result<(), String> {
         let recorder = self.medium.record(image);
         let fs = recorder.file_system();

@@ -9,13 +9,13 @@ use terrace_storage::{Memory, backends::files::fs::FileSystem, placement::OpenMo
 
 const SEED: u64 = 0xbad;
 pub const BATCHES: usize = 120;
-/// Number of the first batches, whose entries are in SSTables.
+/// The number of the first batches, whose entries are in SSTables.
 pub const FLUSHED: usize = 80;
-/// Number of the batch that fills a memtable.
+/// The number of the batch that fills a memtable, so that a second WAL begins.
 pub const PADDED: usize = 100;
 
-/// Returns the options with which the store is written. `with_format_file` selects features that
-/// LevelDB lacks.
+/// Returns the options with which the store is written. If `with_format_file` is set, they select
+/// features that LevelDB lacks.
 pub fn layout(with_format_file: bool) -> Options {
     let codec = if with_format_file { "lz4" } else { "snappy" };
     let form = if with_format_file { "table" } else { "block" };
@@ -24,13 +24,14 @@ pub fn layout(with_format_file: bool) -> Options {
     options(&[&own, kit::TIGHT, &tables].concat())
 }
 
-/// Makes the store of [`store_on`] in memory.
+/// Makes the store of [`store_on`] in memory. Returns its files and the expected contents after
+/// each batch.
 pub fn store(with_format_file: bool) -> (Files, Vec<Model>) {
     store_on(Arc::new(Memory::new()), with_format_file)
 }
 
-/// Makes a store with tables in several levels and two WALs. The WALs have the last third of the
-/// history. Returns its files and the contents after each batch.
+/// Makes a store with tables in several levels and two WALs. The last third of the history is in
+/// the WALs. Returns the files of the store and the expected contents after each batch.
 pub fn store_on(fs: Arc<dyn FileSystem>, with_format_file: bool) -> (Files, Vec<Model>) {
     let (mut states, padding) = (kit::states(SEED, BATCHES), (b"padding".to_vec(), vec![b'p'; 70 << 10]));
     states[PADDED..].iter_mut().for_each(|state| drop(state.insert(padding.0.clone(), padding.1.clone())));
@@ -53,7 +54,7 @@ pub fn store_on(fs: Arc<dyn FileSystem>, with_format_file: bool) -> (Files, Vec<
     let tables: Vec<_> =
         layout.iter().flat_map(|level| &level.tables).map(|t| format!("{:06}.ldb", t.number)).collect();
     let mut files = files(&*fs);
-    // Obsolete tables are removed.
+    // Obsolete tables are left out.
     files.retain(|name, _| !name.ends_with(".ldb") || tables.contains(name));
     let logs = files.keys().filter(|name| name.ends_with(".log")).count();
     assert!(levels > 1 && logs == 2, "the store has tables in {levels} levels, and {logs} logs");
@@ -71,7 +72,8 @@ pub enum Verdict {
     Holds(usize),
 }
 
-/// Opens a damaged store, first read-only and then for writing, and reads it in every way.
+/// Judges a damaged store: opens it, first read-only and then for writing, and reads it in every
+/// way.
 pub fn judge(files: &Files, options: &Options, states: &[Model]) -> Result<Verdict, String> {
     let fs = directory(files);
     let checked = kit::storage(&fs, OpenMode::ReadOnly, options).and_then(|place| check_on(&*place, options, true));
@@ -85,7 +87,7 @@ pub fn judge(files: &Files, options: &Options, states: &[Model]) -> Result<Verdi
             };
         }
     };
-    // Without checksum verification any result is allowed, but not a panic.
+    // Without checksum verification any result is allowed, but the read must not panic.
     let _ = kit::scan(&db, ReadOptions::new().fill_cache(false));
     let verified = || ReadOptions::new().verify_checksums(true).fill_cache(false);
     let forward = kit::scan(&db, verified());
@@ -107,8 +109,8 @@ pub fn judge(files: &Files, options: &Options, states: &[Model]) -> Result<Verdi
     Ok(Verdict::Holds(prefix(forward, states)?))
 }
 
-/// Judges a store in which some reads fail. All other reads must be right for one and the same
-/// state.
+/// Judges a store in which some reads fail. The other reads must all be right for one state of the
+/// history.
 fn judge_partly_readable(db: &Db, states: &[Model]) -> Result<(), String> {
     let verified = ReadOptions::new().verify_checksums(true);
     let keys: Vec<&Vec<u8>> = states.last().expect("a state").keys().collect();

@@ -1,4 +1,4 @@
-//! A store as a map of files that a test can change and write back.
+//! A store as a map of its files. A test can change the map and write it back.
 #![allow(dead_code, reason = "other programs include this file, too, and use a part")]
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
 use terrace_format::{
@@ -14,7 +14,7 @@ use terrace_storage::{
 /// The files of a directory, by name.
 pub type Files = BTreeMap<String, Vec<u8>>;
 
-/// The bytes of one file. The name may be below `lost/`.
+/// Returns the bytes of one file. Its name may be below `lost/`.
 pub fn bytes_of(fs: &dyn FileSystem, name: &str) -> Vec<u8> {
     let file = fs.open(name).unwrap_or_else(|e| panic!("{name}: {e}"));
     let mut bytes = vec![0; file.bytes().unwrap() as usize];
@@ -57,7 +57,7 @@ pub fn manifest_of(files: &Files) -> String {
     String::from_utf8(files["CURRENT"].clone()).unwrap().trim_end().to_string()
 }
 
-/// Returns the WAL with the highest number.
+/// Returns the name and the number of the WAL with the highest number.
 pub fn newest_log(files: &Files) -> (String, LogId) {
     let logs = files.keys().filter_map(|name| match FileName::parse(name) {
         Some(FileName::Log(id)) => Some((name.clone(), id)),
@@ -82,8 +82,8 @@ pub fn records(file: &[u8]) -> Vec<Vec<u8>> {
     }
 }
 
-/// The engine that writes a file. Terrace and LevelDB fragment the first record of a file in
-/// different ways.
+/// The engine that writes a file. Terrace and LevelDB split the first record of a file into
+/// fragments in different ways.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Writer {
     Ours,
@@ -112,8 +112,8 @@ pub fn put(sequence: u64, key: &str, value: &str) -> Vec<u8> {
     batch.as_bytes().to_vec()
 }
 
-/// Returns a batch that cannot be decoded: its header states one operation, but it contains none.
-/// It has 12 bytes, the sequence number and the count.
+/// Returns a batch that cannot be decoded: its header states one operation, but the batch contains
+/// none. It has 12 bytes: the sequence number and the count.
 pub fn undecodable(sequence: u64) -> Vec<u8> {
     [sequence.to_le_bytes().as_slice(), &1u32.to_le_bytes()].concat()
 }

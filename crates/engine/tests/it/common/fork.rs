@@ -1,5 +1,5 @@
-//! Forked child processes. A child has no other threads than the one that forked, and the tests of
-//! one binary run in parallel. Therefore fork only within
+//! Forked child processes. A child has only the thread that forked. The tests of one binary run in
+//! parallel threads, so a test may fork only within
 //! [`in_own_process`](super::alone::in_own_process).
 #![allow(unsafe_code, reason = "a fork is")]
 use nix::{
@@ -16,22 +16,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// If a child runs longer than this, the test fails.
+/// The time after which the test fails if a child still runs.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running child.
 pub struct Child(Pid);
 
-/// Starts a child that runs `body` and exits without running its parent's destructors and exit
-/// handlers.
+/// Starts a child process that runs `body`. The child exits without running its parent's
+/// destructors and exit handlers.
 pub fn start(body: impl FnOnce()) -> Child {
-    // SAFETY: the child runs only this thread. Locks that other threads held are the subject of the
-    // test; the child's memory is its own, and libc's allocator supports forks.
+    // SAFETY: the child runs only this thread. The child's memory is its own, and the allocator of
+    // libc supports forks. Locks that other threads held stay locked in the child; this is what the
+    // tests test.
     match unsafe { fork() }.expect("a child") {
         ForkResult::Parent { child } => Child(child),
         ForkResult::Child => {
             let ended = catch_unwind(AssertUnwindSafe(body));
-            // SAFETY: ends the process and runs no handler that the parent has registered.
+            // SAFETY: the call ends the process and runs no handler that the parent has registered.
             unsafe { libc::_exit(i32::from(ended.is_err())) }
         }
     }

@@ -1,5 +1,5 @@
-//! Golden stores: small stores, with known contents, that every later version must be able to
-//! read.
+//! Golden stores: small stores with known contents. Every later version of Terrace must be able to
+//! read them.
 #![allow(dead_code, reason = "other programs include this file, too, and use a part")]
 use std::{collections::BTreeMap, path::Path};
 use terrace::{Db, Options, Result, WriteBatch, WriteOptions};
@@ -8,7 +8,8 @@ use terrace::{Db, Options, Result, WriteBatch, WriteOptions};
 pub struct Golden {
     pub name: &'static str,
     options: &'static [(&'static str, &'static str)],
-    /// Whether the store is closed. If not, its files are those after a kill, with a WAL.
+    /// Whether the store is closed. If not, the files are those after a kill, and writes are in a
+    /// WAL.
     closed: bool,
 }
 
@@ -82,7 +83,7 @@ impl Golden {
     }
 }
 
-/// Returns a key and a value of arbitrary bytes. Some are empty, and one is long.
+/// Returns a key and a value of arbitrary bytes. Some keys and values are empty, and one is long.
 fn pair(round: u32, n: u32) -> (Vec<u8>, Vec<u8>) {
     let key = if n == 119 { Vec::new() } else { format!("key{n:03}").into_bytes() };
     let bytes = if n == 57 { 5000 } else { n as usize % 40 };

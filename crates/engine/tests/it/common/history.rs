@@ -1,7 +1,7 @@
-//! A random history of writes, which follows from a seed, on a store whose background jobs the
-//! test runs step by step. The module also has the oracle that judges a crash state: the contents
-//! of the store must equal a prefix of the history, and the prefix must include every batch that
-//! was acknowledged as durable.
+//! A random history of writes, derived from a seed. The test runs the background jobs of the store
+//! step by step. The module also has the oracle that judges a crash state: the contents of the
+//! store must equal a prefix of the history, and the prefix must include every batch that was
+//! acknowledged as durable.
 #![allow(dead_code, reason = "other programs include this file, too, and use a part")]
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use terrace::{Db, Options, ReadOptions, WalWriteMode, WriteBatch, WriteOptions};
@@ -16,7 +16,16 @@ use terrace_storage::{
 /// The key whose value is the number of applied batches. Every batch increments it.
 pub const COUNT_KEY: &[u8] = b"\x00count";
 
+/// The column families of a history with families. The default family has the other keys.
+const FAMILIES: [&str; 2] = ["odd", "even"];
+
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Returns the column family of `key` in a history with families; `None` for the default family.
+fn family_of(key: &[u8]) -> Option<&'static str> {
+    let number: usize = std::str::from_utf8(key.strip_prefix(b"key")?).ok()?.parse().ok()?;
+    [None, Some(FAMILIES[0]), Some(FAMILIES[1])][number % 3]
+}
 
 /// The durability tracker that a run uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,17 +36,17 @@ pub enum Tracker {
     Journal,
     JournalBpf,
     Late,
-    /// Some table builds fail.
+    /// Tables become durable late, and some table builds fail.
     LateFailing,
-    /// Never syncs. This is a control: a test must find that it loses data.
+    /// Never syncs a table. This is a control: a test must find that this tracker loses data.
     Never,
-    /// Reports tables as durable that are not. This is a control too: a test must find that it
-    /// loses data.
+    /// Reports tables as durable that are not. This is a control too: a test must find that this
+    /// tracker loses data.
     Lying,
 }
 
 impl Tracker {
-    /// Trackers that must not lose data.
+    /// The trackers that must not lose data.
     pub const PROMISING: [Tracker; 7] = [
         Tracker::Sync,
         Tracker::Group,
@@ -48,7 +57,7 @@ impl Tracker {
         Tracker::LateFailing,
     ];
 
-    /// Returns the trackers of `PROMISING` under which no build fails.
+    /// Returns the trackers of `PROMISING` with which no table build fails.
     pub fn without_failures() -> impl Iterator<Item = Tracker> {
         Tracker::PROMISING.into_iter().filter(|tracker| *tracker != Tracker::LateFailing)
     }
@@ -68,7 +77,8 @@ impl Tracker {
         }
     }
 
-    /// Makes the tracker. For every third seed the limit of descriptors for waiting files is 0.
+    /// Makes the tracker. For every third seed it may keep no descriptor open for a file that waits
+    /// to become durable.
     pub fn make(self, seed: u64) -> Arc<dyn DurabilityTracker> {
         let files_max = if seed.is_multiple_of(3) { 0 } else { usize::MAX };
         let journal = |evidence| {
@@ -90,13 +100,13 @@ impl Tracker {
     }
 }
 
-/// Returns the default options with the changes of [`tight`].
+/// Returns the default options, changed by [`tight`].
 pub fn tight_options() -> Options {
     tight(Options::default())
 }
 
-/// Changes sizes so that few writes use every component: tables are small, and level 0 is due for
-/// compaction after two tables.
+/// Changes `options` so that few writes use every component of the engine. Tables are small, and
+/// level 0 is due for a compaction as soon as it has two tables.
 pub fn tight(mut options: Options) -> Options {
     options.write_buffer_size = 64 << 10;
     options.target_file_size = 64 << 10;
@@ -110,7 +120,7 @@ pub fn tight(mut options: Options) -> Options {
     options
 }
 
-/// Changes options as [`tight`] does, and also enables subcompactions and intra-L0 compactions.
+/// Changes `options` as [`tight`] does, and enables subcompactions and intra-L0 compactions.
 fn parallel(options: Options) -> Options {
     let mut options = tight(options);
     options.max_background_compactions = 4;
@@ -131,9 +141,13 @@ pub fn storage(
     Ok(open_files(fs.clone(), OpenMode::Create, tracker, &options.setup())?)
 }
 
-/// The writes of a run, the times of the writes, and the promises about them. Times are numbers of
-/// steps; `clock` counts the steps of the file system.
+/// A run: its writes, the times of the writes, and the promises that the store made about them. A
+/// time is the number of steps that the file system had made; `clock` returns it.
 pub struct History<'a> {
+    /// Whether the keys are in several column families.
+    families: bool,
+    /// The drops of a column family, by the number of batches before the drop.
+    drops: BTreeMap<usize, Dropped>,
     pub seed: u64,
     rng: Rng,
     options: Options,
@@ -142,19 +156,30 @@ pub struct History<'a> {
     clock: &'a dyn Fn() -> usize,
     db: Option<Db>,
     opened: u64,
-    /// `states[k]` has the contents of the store after the first k batches.
+    /// `states[k]` has the expected contents of the store after the first k batches.
     pub states: Vec<Model>,
-    /// The step at which batch k began. The batch must not be visible in a crash state of an
-    /// earlier step.
+    /// For each batch, the step at which its write began. The batch must not be visible in a crash
+    /// state of an earlier step.
     pub began: Vec<usize>,
-    /// The sequence number of the last operation of batch k.
+    /// For each batch, the sequence number of its last operation.
     last_sequences: Vec<u64>,
-    /// Promises as pairs (step, count): after a power cut at this step or later, at least the first
-    /// `count` batches survive.
+    /// The promises of the store as pairs (step, count): after a power cut at this step or later,
+    /// at least the first `count` batches survive.
     pub promises: Vec<(usize, usize)>,
-    snapshots: Vec<(terrace::Snapshot, usize)>,
+    /// Snapshots, each with the contents that it must show.
+    snapshots: Vec<(terrace::Snapshot, Model)>,
     /// The work of value-log GC, and tables that were never made durable.
     pub collected: Collected,
+}
+
+/// A drop of a column family.
+struct Dropped {
+    /// The steps at which the drop began and ended. A crash state of a step between them may show
+    /// the family or not.
+    begun: usize,
+    ended: usize,
+    /// The contents of the store after the drop.
+    state: Model,
 }
 
 /// Counters of a history: bytes of values that compactions relocated, bytes that tail GC
@@ -167,10 +192,10 @@ pub struct Collected {
 }
 
 impl<'a> History<'a> {
-    /// Runs on a store with the layout of `options`. This module sets the sizes and the
-    /// parallelism.
+    /// Makes a run on a store with the layout of `options`. The other options depend on the seed:
+    /// the sizes, the parallelism, and how the WAL is written.
     pub fn new(
-        options: Options,
+        (options, families): (Options, bool),
         seed: u64,
         tracker: Tracker,
         fs: Arc<dyn FileSystem>,
@@ -181,6 +206,8 @@ impl<'a> History<'a> {
         options.sync_flushes = seed % 3 == 2;
         options.wal_write_mode = if (seed / 4).is_multiple_of(2) { WalWriteMode::Write } else { WalWriteMode::Map };
         History {
+            families,
+            drops: BTreeMap::new(),
             seed,
             rng: Rng::new(seed),
             options,
@@ -216,24 +243,47 @@ impl<'a> History<'a> {
             let tracker = self.tracker.make(self.seed.wrapping_mul(31).wrapping_add(self.opened));
             let db = Db::open_manual(storage(&self.fs, tracker, &self.options)?, self.options.clone())?;
             let applied = applied(&db)?;
-            // A batch whose write was refused may still be in the WAL. All other contents must be
-            // as expected.
+            // A batch whose write was refused may still be in the WAL. Apart from it, the contents
+            // must be as expected.
             assert!(
                 applied == self.states.len() - 1 || applied == self.states.len() - 2,
                 "seed {}: a kill lost something",
                 self.seed
             );
             self.forget_after(applied);
-            assert_eq!(contents(&db).as_ref(), Ok(&self.states[applied]), "seed {}: after a kill", self.seed);
+            let found = contents(&db).expect("the contents can be read");
+            self.settle_drop(applied, &found);
+            assert_eq!(&found, self.newest(), "seed {}: after a kill", self.seed);
+            for name in FAMILIES.into_iter().filter(|name| self.families && db.cf(name).is_err()) {
+                db.create_cf(name)?;
+            }
             self.promise(db.durable_sequence());
             self.db = Some(db);
         }
         Ok(self.db.clone().expect("just opened"))
     }
 
+    /// Returns the contents that the store should have now.
+    fn newest(&self) -> &Model {
+        let batches = self.states.len() - 1;
+        self.drops.get(&batches).map_or(&self.states[batches], |dropped| &dropped.state)
+    }
+
+    /// Decides after an open whether a drop that returned an error has happened.
+    fn settle_drop(&mut self, applied: usize, found: &Model) {
+        let now = (self.clock)();
+        let Some(dropped) = self.drops.get_mut(&applied).filter(|dropped| dropped.ended == usize::MAX) else { return };
+        if *found == dropped.state {
+            dropped.ended = now;
+        } else {
+            self.drops.remove(&applied);
+        }
+    }
+
     /// Removes the refused batch from the expected history, because it did not reach the WAL.
     fn forget_after(&mut self, batches: usize) {
         self.states.truncate(batches + 1);
+        self.drops.retain(|before, _| *before <= batches);
         self.began.truncate(batches);
         self.last_sequences.truncate(batches);
     }
@@ -260,9 +310,16 @@ impl<'a> History<'a> {
                     db.step(self.rng.next_u64());
                 }
             }
-            860..=879 => db.compact_range(None, None)?,
+            860..=879 => {
+                for name in db.cf_names() {
+                    db.cf(&name)?.compact_range(None, None)?;
+                }
+            }
+            880..=886 if self.families && !self.drops.contains_key(&(self.states.len() - 1)) => {
+                self.drop_family(&db)?
+            }
             880..=909 => db.wait_durable(db.last_sequence())?,
-            910..=939 => self.snapshots.push((db.snapshot(), self.states.len() - 1)),
+            910..=939 => self.snapshots.push((db.snapshot(), self.newest().clone())),
             940..=969 => self.read_snapshot(&db),
             970..=984 => db.wait_idle()?,
             985..=991 => {
@@ -280,9 +337,27 @@ impl<'a> History<'a> {
         Ok(())
     }
 
+    /// Drops a column family and creates it again.
+    fn drop_family(&mut self, db: &Db) -> terrace::Result<()> {
+        let (batches, name, begun) = (self.states.len() - 1, FAMILIES[self.rng.below(2)], (self.clock)());
+        let mut state = self.newest().clone();
+        state.retain(|key, _| family_of(key) != Some(name));
+        self.snapshots.clear(); // they do not keep the pairs of a dropped family
+        self.drops.insert(batches, Dropped { begun, ended: usize::MAX, state });
+        db.drop_cf(name)?;
+        let now = (self.clock)();
+        self.drops.get_mut(&batches).expect("just inserted").ended = now;
+        self.promises.push((now, batches));
+        db.create_cf(name).map(drop)
+    }
+
     fn write(&mut self, db: &Db, sync: bool) -> terrace::Result<()> {
         let number = self.states.len();
-        let mut state = self.states[number - 1].clone();
+        let mut state = self.newest().clone();
+        let family = |key: &[u8]| match family_of(key).filter(|_| self.families) {
+            Some(name) => db.cf(name),
+            None => db.cf("default"),
+        };
         let mut batch = WriteBatch::new();
         let count = (number as u64).to_le_bytes();
         batch.put(COUNT_KEY, count);
@@ -290,12 +365,12 @@ impl<'a> History<'a> {
         for _ in 0..self.rng.below(4) {
             let key = format!("key{:02}", self.rng.below(40)).into_bytes();
             if self.rng.chance(1, 4) {
-                batch.delete(&key);
+                batch.delete_cf(&family(&key)?, &key);
                 state.remove(&key);
             } else {
                 let bytes = if self.rng.chance(1, 12) { self.rng.below(9000) } else { self.rng.below(40) };
                 let value = vec![number as u8; bytes];
-                batch.put(&key, &value);
+                batch.put_cf(&family(&key)?, &key, &value);
                 state.insert(key, value);
             }
         }
@@ -303,7 +378,9 @@ impl<'a> History<'a> {
             let [from, to] = [self.rng.below(40), self.rng.below(40)].map(|n| format!("key{n:02}").into_bytes());
             if from < to {
                 state.retain(|key, _| !(&from..&to).contains(&key));
-                batch.delete_range(from, to);
+                for name in db.cf_names() {
+                    batch.delete_range_cf(&db.cf(&name)?, &from, &to);
+                }
             }
         }
         self.began.push((self.clock)());
@@ -319,10 +396,13 @@ impl<'a> History<'a> {
 
     fn read_snapshot(&mut self, db: &Db) {
         if !self.snapshots.is_empty() {
-            let (snapshot, at) = self.snapshots.swap_remove(self.rng.below(self.snapshots.len()));
-            let pairs =
-                db.scan(ReadOptions::new().snapshot(&snapshot)).collect::<terrace::Result<Model>>().expect("scan");
-            assert_eq!(pairs, self.states[at], "seed {}: a snapshot changed", self.seed);
+            let (snapshot, wanted) = self.snapshots.swap_remove(self.rng.below(self.snapshots.len()));
+            let mut pairs = Model::new();
+            for name in db.cf_names() {
+                let scan = db.cf(&name).expect("it is listed").scan(ReadOptions::new().snapshot(&snapshot));
+                pairs.extend(scan.collect::<terrace::Result<Vec<_>>>().expect("scan"));
+            }
+            assert_eq!(pairs, wanted, "seed {}: a snapshot changed", self.seed);
         }
     }
 
@@ -331,8 +411,9 @@ impl<'a> History<'a> {
         self.promises.push(((self.clock)(), batches));
     }
 
-    /// Judges the crash state of a power cut right after `step`. `db` is the store opened in that
-    /// state. Returns the number of batches that survived. The error describes the broken promise.
+    /// Judges the crash state of a power cut right after `step`. `db` is the store that was opened
+    /// in that state. Returns the number of batches that survived. The error describes the broken
+    /// promise.
     pub fn judge(&self, step: usize, db: &Db) -> Result<usize, String> {
         let applied = applied(db).map_err(|e| format!("cannot read: {e}"))?;
         let promised =
@@ -342,7 +423,10 @@ impl<'a> History<'a> {
             return Err(format!("LOST: {applied} batches are there, {promised} were promised, {begun} had begun"));
         }
         let found = contents(db)?;
-        if found != self.states[applied] {
+        let dropped = self.drops.get(&applied);
+        let may_be_dropped = dropped.is_some_and(|dropped| dropped.begun <= step && dropped.state == found);
+        let may_be_whole = dropped.is_none_or(|dropped| dropped.ended > step);
+        if !(may_be_dropped || may_be_whole && found == self.states[applied]) {
             return Err(format!(
                 "HOLE: the contents are not those after {applied} batches: {}",
                 difference(&found, &self.states[applied])
@@ -358,15 +442,26 @@ pub fn applied(db: &Db) -> terrace::Result<usize> {
     Ok(count.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")) as usize))
 }
 
-/// Returns all pairs. Reads them forward and compares them with a backward scan.
+/// Returns all pairs of all column families. Reads them forward and compares them with a backward
+/// scan.
 pub fn contents(db: &Db) -> Result<Model, String> {
     let read = |scan: terrace::Scan| scan.collect::<terrace::Result<Vec<_>>>().map_err(|e| format!("cannot scan: {e}"));
-    let (forward, mut backward) = (read(db.scan(ReadOptions::new()))?, read(db.scan_reverse(ReadOptions::new()))?);
-    backward.reverse();
-    if forward != backward {
-        return Err("forward and backward scans differ".into());
+    let mut all = Model::new();
+    for name in db.cf_names() {
+        let family = db.cf(&name).map_err(|e| e.to_string())?;
+        let forward = read(family.scan(ReadOptions::new()))?;
+        let mut backward = read(family.scan_reverse(ReadOptions::new()))?;
+        backward.reverse();
+        if forward != backward {
+            return Err("forward and backward scans differ".into());
+        }
+        let stray = |key: &[u8]| db.cf_names().len() > 1 && family_of(key).unwrap_or("default") != name;
+        if let Some((key, _)) = forward.iter().find(|(key, _)| stray(key)) {
+            return Err(format!("column family {name} has {:?} of another", key.escape_ascii().to_string()));
+        }
+        all.extend(forward);
     }
-    Ok(forward.into_iter().collect())
+    Ok(all)
 }
 
 fn difference(found: &Model, wanted: &Model) -> String {

@@ -1,5 +1,5 @@
-//! Helpers for several suites: places for a store, functions that open it, a numbered history of
-//! writes, and a comparator.
+//! Helpers that several suites share: places for a store, functions that open a store there, a
+//! numbered history of writes, and a comparator.
 #![allow(dead_code, reason = "other programs include this file, too, and use a part")]
 use std::{
     cmp::Ordering,
@@ -26,7 +26,7 @@ use terrace_storage::{
 pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A place for one store, with its file system.
+/// A place where a test can have one store, with its file system.
 pub struct Place {
     pub name: &'static str,
     pub fs: Arc<dyn FileSystem>,
@@ -38,9 +38,9 @@ impl Place {
         Place { name: "memory", fs: Arc::new(Memory::new()), folder: None }
     }
 
-    /// Returns the place for tests that must pass in every place. By default it is memory. The
-    /// environment variable `TERRACE_TEST_PLACE` can select `device`, a raw device without a file
-    /// system, or `split`, a directory in memory together with a raw device.
+    /// Returns the place for tests that must pass in every place. By default the place is memory.
+    /// The environment variable `TERRACE_TEST_PLACE` can select `device`, a raw device without a
+    /// file system, or `split`, a directory in memory together with a raw device.
     pub fn any() -> Place {
         let place = |name, fs| Place { name, fs, folder: None };
         match medium() {
@@ -75,12 +75,12 @@ impl Place {
     }
 
     /// Returns the reason why a store in this place cannot have the table form or the durability
-    /// mode in `options`.
+    /// mode that `options` sets; `None` if it can.
     pub fn refuses(&self, options: &Options) -> Option<String> {
         refusal(&*self.fs, options).map(|why| format!("{}: {why}", self.name))
     }
 
-    /// Opens the store. With `manual` the caller runs the background jobs.
+    /// Opens the store. If `manual` is set, the caller runs the background jobs step by step.
     pub fn open(&self, options: &Options, manual: bool) -> terrace::Result<Db> {
         open(&self.fs, options, manual)
     }
@@ -88,16 +88,16 @@ impl Place {
 
 const SMALL_SLOTS: Sizes = Sizes { slot_bytes: 64 << 10, unit_slots: 16 };
 
-/// Makes a raw device that is large enough for every suite. Unlike [`Place::device`] it does not
-/// record its writes. Slots are small, so that small files fill several of them.
+/// Makes a raw device in memory that is large enough for every suite. Unlike [`Place::device`] it
+/// does not record its writes. Its slots are small, so that even small files fill several of them.
 fn large_device() -> Arc<RawFs> {
     let device = Arc::new(terrace_device::Memory::new(1 << 30).expect("memory is taken where it is written to"));
     raw::format(&*device, SMALL_SLOTS, 1).expect("a device in memory takes what it is given");
     RawFs::new(device, "(device in memory)")
 }
 
-/// Makes a file at `path` that is used instead of a raw device and is formatted for a store. Slots
-/// are small, as in [`large_device`].
+/// Makes a file at `path` and formats it as a raw device for a store. Its slots are small, as in
+/// [`large_device`].
 pub fn device_file(path: &Path, bytes: u64) {
     raw::make_file(path, bytes).expect("room for a file");
     raw::prepare(path, |_| Ok::<_, terrace_storage::Error>(SMALL_SLOTS), false).expect("a new file is free");
@@ -112,8 +112,8 @@ pub fn problems_of_device(path: &Path) -> Vec<String> {
         .expect("a device that reads")
 }
 
-/// Returns the medium of [`Place::any`] in a form that records writes, for suites that cut the
-/// power.
+/// Returns the medium that corresponds to [`Place::any`] and records its writes. It is for suites
+/// that cut the power.
 pub fn medium() -> Medium {
     match env::var("TERRACE_TEST_PLACE").as_deref() {
         Err(_) | Ok("memory") => Medium::Directory(Rules::Ext4),
@@ -123,8 +123,8 @@ pub fn medium() -> Medium {
     }
 }
 
-/// Returns whether a [`medium`] refuses these options, so that the test is skipped. A directory
-/// refuses no options.
+/// Returns whether the [`medium`] refuses these options, so that the test must be skipped. A
+/// directory refuses no options.
 pub fn is_refused(options: &Options) -> bool {
     let why = refusal(&*medium().recorder().file_system(), options);
     why.as_ref().inspect(|why| println!("skipped: {why}"));
@@ -132,8 +132,8 @@ pub fn is_refused(options: &Options) -> bool {
     why.is_some()
 }
 
-/// Returns the reason why no store on `fs` can have the table form or the durability mode in
-/// `options`.
+/// Returns the reason why no store on `fs` can have the table form or the durability mode that
+/// `options` sets; `None` if a store can.
 fn refusal(fs: &dyn FileSystem, options: &Options) -> Option<String> {
     if options.tables == Some(TableForm::Directory) && fs.folders().is_none() {
         return Some("there can be no folders".into());
@@ -161,23 +161,24 @@ pub fn open(fs: &Arc<dyn FileSystem>, options: &Options, manual: bool) -> terrac
     if manual { Db::open_manual(storage, options.clone()) } else { Db::open_on(storage, options.clone()) }
 }
 
-/// Returns the options of the preset `leveldb` with these changes in text form.
-/// `TERRACE_TEST_PRESET` can name another preset. The table form is the one in `changes`, else the
-/// one that `TERRACE_TEST_TABLES` names, if that form is possible: directory tables cannot be used
-/// with a value log or on a device.
+/// Returns the options of the preset `leveldb` with `changes`, which are in text form. The
+/// environment variable `TERRACE_TEST_PRESET` can name another preset. The table form is the one
+/// in `changes`. If `changes` has none, it is the one that `TERRACE_TEST_TABLES` names, as far as
+/// that form is possible: directory tables cannot be used with a value log or on a device.
 pub fn options(changes: &[(&str, &str)]) -> Options {
     let separated = changes.contains(&("values", "log")) || medium() != Medium::Directory(Rules::Ext4);
     if separated { in_files(changes) } else { formed(form().as_deref(), changes) }
 }
 
-/// Returns [`options`] for tests of tables that are files or parts of files. The table form is
-/// never directory tables.
+/// Returns [`options`] for tests that need tables in files. The table form is never directory
+/// tables.
 pub fn in_files(changes: &[(&str, &str)]) -> Options {
     formed(form().as_deref().filter(|form| *form != "directory"), changes)
 }
 
-/// Returns [`options`] without changes by environment variables. For tests of LevelDB's own
-/// tables, of their number or their cost, and for suites that choose the table form themselves.
+/// Returns the preset `leveldb` with `changes`, whatever the environment variables name. It is for
+/// tests of LevelDB's own tables, of their number or their cost, and for suites that choose the
+/// table form themselves.
 pub fn plain(changes: &[(&str, &str)]) -> Options {
     changed(Options::leveldb_compatible(), None, changes)
 }
@@ -190,8 +191,8 @@ fn formed(form: Option<&str>, changes: &[(&str, &str)]) -> Options {
     changed(base, form, changes)
 }
 
-/// Adapts a preset for raw devices to directories: suites store data in directories even with such
-/// a preset, so batch durability must be one that a directory supports.
+/// Adapts a preset for raw devices to directories. Some suites store data in directories even with
+/// such a preset. A batch sync of the preset must then be one that a directory supports.
 fn numbers_of(mut preset: Options) -> Options {
     if preset.device || preset.durability == DurabilityMode::Inherit {
         (preset.device, preset.durability) = (false, DurabilityMode::Auto);
@@ -210,8 +211,8 @@ fn form() -> Option<String> {
     env::var("TERRACE_TEST_TABLES").ok()
 }
 
-/// Small memtables and tables, and a compaction of level 0 as early as possible, so that few
-/// writes use every component.
+/// Changes to options: small memtables and tables, and a compaction of level 0 as early as
+/// possible. A few writes then use every component of the engine.
 pub const TIGHT: &[(&str, &str)] = &[
     ("write_buffer_size", "64KiB"),
     ("target_file_size", "64KiB"),
@@ -227,7 +228,7 @@ pub fn scan(db: &Db, options: ReadOptions) -> terrace::Result<Pairs> {
     db.scan(options).collect()
 }
 
-/// Returns all pairs of a forward scan. Compares them with a backward scan.
+/// Returns all pairs of a forward scan, and checks that a backward scan returns the same.
 pub fn contents(db: &Db) -> terrace::Result<Pairs> {
     let forward = scan(db, ReadOptions::new().verify_checksums(true))?;
     let backward: Pairs = db.scan_reverse(ReadOptions::new().verify_checksums(true)).collect::<terrace::Result<_>>()?;
@@ -264,13 +265,13 @@ pub fn is_full() -> bool {
     std::env::var_os("TERRACE_FULL").is_some()
 }
 
-/// Returns the distance between the cases of a campaign that are run: `sample` by default, `full`
-/// in a full run.
+/// Returns the distance between the cases of a campaign that are run: `sample`, or `full` in a
+/// full run.
 pub fn stride(sample: usize, full: usize) -> usize {
     if is_full() { full } else { sample }
 }
 
-/// The reverse of the bytewise order.
+/// A comparator: the reverse of the bytewise order.
 pub struct Backwards;
 
 impl Comparator for Backwards {
@@ -283,11 +284,11 @@ impl Comparator for Backwards {
     }
 }
 
-/// The key whose value is the number of batches, in a numbered history.
+/// The key whose value is the number of batches written so far, in a numbered history.
 pub const COUNT_KEY: &[u8] = b"\x00count";
 
-/// Returns batch `number`, counted from 1, of the history of `seed`: keys with their new values.
-/// `None` deletes the key.
+/// Returns batch `number`, counted from 1, of the history of `seed`. The batch is a list of keys
+/// with their new values; `None` deletes the key.
 pub fn batch(seed: u64, number: usize) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
     let mut rng = Rng::of(seed, number as u64);
     let mut ops = vec![(COUNT_KEY.to_vec(), Some((number as u64).to_le_bytes().to_vec()))];
@@ -312,7 +313,7 @@ pub fn apply(model: &mut Model, ops: &[(Vec<u8>, Option<Vec<u8>>)]) {
     }
 }
 
-/// Returns the contents of the store after each number of batches, from 0 on.
+/// Returns the expected contents of the store after 0, 1, 2, … batches of the history of `seed`.
 pub fn states(seed: u64, batches: usize) -> Vec<Model> {
     let mut states = vec![Model::new()];
     for number in 1..=batches {
@@ -335,8 +336,8 @@ pub fn write(db: &Db, ops: &[(Vec<u8>, Option<Vec<u8>>)], sync: bool) -> terrace
     db.write(batch, WriteOptions { sync })
 }
 
-/// Returns the number of batches of a numbered history after which the contents are `pairs`.
-/// Returns an error if there is no such number.
+/// Returns after how many batches of a numbered history the contents are `pairs`. `states` has the
+/// contents after each number. Returns an error if the contents are equal to none of them.
 pub fn prefix(pairs: Pairs, states: &[Model]) -> Result<usize, String> {
     let found: Model = pairs.into_iter().collect();
     let count = found
@@ -349,7 +350,7 @@ pub fn prefix(pairs: Pairs, states: &[Model]) -> Result<usize, String> {
     }
 }
 
-/// Returns whether an error of the operating system states its operation and its file.
+/// Returns whether `error`, an error of the operating system, states its operation and its file.
 pub fn names_operation_and_file(error: &Error) -> bool {
     match error {
         Error::Io { op, object, .. } | Error::NoSpace { op, object, .. } => !op.is_empty() && !object.is_empty(),
@@ -358,14 +359,14 @@ pub fn names_operation_and_file(error: &Error) -> bool {
     }
 }
 
-/// Returns every file below `folder`, with its bytes. No process may change files there in the
-/// meantime.
+/// Returns every file below `folder`, with its bytes. No process may change files there during the
+/// call.
 pub fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     names_below(folder).into_iter().map(|path| (path.clone(), std::fs::read(&path).expect("read"))).collect()
 }
 
-/// Returns every file below `folder`, or `folder` itself if it is a file. An open store may remove
-/// files in the meantime.
+/// Returns the paths of all files below `folder`, or `folder` itself if it is a file. An open
+/// store may remove files during the call.
 pub fn names_below(folder: &Path) -> Vec<PathBuf> {
     if folder.is_file() {
         return vec![folder.to_owned()];

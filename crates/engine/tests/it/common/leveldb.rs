@@ -1,6 +1,6 @@
-//! One interface for Terrace and LevelDB. With it a test can open a directory in turn with both
-//! engines, and can start child processes of the test binary that run either engine. `interop.rs`
-//! and `leveldb_costs.rs` use this module; each uses only a part of it.
+//! One interface for Terrace and LevelDB. A test can open a directory in turn with both engines,
+//! and can start child processes of the test binary that run either engine. `interop.rs` and
+//! `leveldb_costs.rs` use this module; each uses only a part of it.
 use std::{
     env,
     path::Path,
@@ -9,7 +9,7 @@ use std::{
 use terrace::{Db, Options, ReadOptions, WriteBatch, WriteOptions};
 use terrace_peers::leveldb::{self, Library};
 
-/// Entries in scan order.
+/// The entries of a store, in the order of a scan.
 pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// The engine that opens a directory.
@@ -30,13 +30,13 @@ impl Side {
     }
 }
 
-/// Options that the tests vary for both engines.
+/// The options that the tests vary for both engines.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     pub snappy: bool,
-    /// Size of a memtable in bytes; LevelDB accepts 64 KiB and more.
+    /// The size of a memtable in bytes. LevelDB accepts 64 KiB and more.
     pub write_buffer_size: usize,
-    /// Bloom filter bits per key, 0 for none.
+    /// The number of Bloom filter bits per key; 0 for no filter.
     pub bloom_bits: u32,
     /// Whether all damage is an error, even at the end of a WAL.
     pub paranoid: bool,
@@ -88,7 +88,7 @@ pub enum Op {
     Delete(Vec<u8>),
 }
 
-/// An open store of either engine. The test fails on any error.
+/// An open store of either engine. Any error of an operation fails the test.
 pub enum Store {
     Ours(Db),
     Theirs(leveldb::Store),
@@ -101,8 +101,8 @@ impl Store {
         store.unwrap_or_else(|e| panic!("{side:?} cannot open {} as {layout:?}: {e}", dir.display()))
     }
 
-    /// Opens or creates the store as [`Store::open`] does. If the engine refuses it, returns the
-    /// error text.
+    /// Opens or creates the store as [`Store::open`] does. If the engine refuses to open it,
+    /// returns the text of the error.
     pub fn try_open(side: Side, dir: &Path, layout: &Layout) -> Result<Store, String> {
         match side {
             Side::Ours => Db::open(dir, layout.ours()).map(Store::Ours).map_err(|e| e.to_string()),
@@ -187,13 +187,13 @@ impl Store {
     pub fn close(self) {
         match self {
             Store::Ours(db) => db.close().expect("close"),
-            Store::Theirs(..) => {} // closed by drop
+            Store::Theirs(..) => {} // dropping it closes the store
         }
     }
 }
 
 /// A small random generator with a seed (SplitMix64). It produces the same numbers on every
-/// machine and in every release.
+/// machine and in every version.
 pub struct Random(u64);
 
 impl Random {
@@ -226,9 +226,9 @@ impl Random {
     }
 }
 
-/// Returns the command that runs this binary's test `role` as a child process. The test does
-/// something only if [`child_argument`] finds its arguments in the environment. The child should
-/// exit when its standard input closes, so that it never runs longer than its parent.
+/// Returns the command that runs the test named `role` of this binary as a child process. That
+/// test does nothing unless [`child_argument`] finds its arguments in the environment. The child
+/// should exit when its standard input closes, so that it never runs longer than its parent.
 pub fn child(wrapper: &[&str], role: &str, arguments: &[(&str, String)]) -> Command {
     let own = env::current_exe().expect("the path of this test binary");
     let mut words = wrapper.iter().map(std::ffi::OsString::from).chain([own.into_os_string()]);
@@ -249,12 +249,12 @@ pub fn child_argument(name: &str) -> String {
     env::var(format!("TERRACE_TEST_{name}")).unwrap_or_else(|_| panic!("the parent gives {name}"))
 }
 
-/// Returns the name of a side, for an argument of a child process.
+/// Returns the name of an engine, for an argument of a child process.
 pub fn side_name(side: Side) -> String {
     format!("{side:?}")
 }
 
-/// Returns the side of this name; see [`side_name`].
+/// Returns the engine with this name; see [`side_name`].
 pub fn side_named(name: &str) -> Side {
     if name == side_name(Side::Ours) { Side::Ours } else { Side::Theirs }
 }

@@ -10,8 +10,8 @@ use tempfile::TempDir;
 const IMAGE: &str = "image";
 const IMAGE_BYTES: u64 = 512 << 20;
 
-/// A new ext4 file system on a loop device whose contents are in a sparse file. Dropping it
-/// unmounts and removes the file system and detaches the device.
+/// A new ext4 file system on a loop device. The contents of the device are in a sparse file. When
+/// the value is dropped, the file system is unmounted and removed, and the device is detached.
 pub struct LoopFs {
     pub mount: PathBuf,
     pub directory: TempDir,
@@ -28,22 +28,22 @@ impl LoopFs {
         LoopFs::made(bytes, &["-m", "0"], "defaults")
     }
 
-    /// Makes a file system with these features of `mkfs.ext4` and these mount options.
+    /// Makes a file system. `features` are options of `mkfs.ext4`, and `options` are mount options.
     pub fn with(features: &[&str], options: &str) -> Result<LoopFs, String> {
         LoopFs::made(IMAGE_BYTES, features, options)
     }
 
     fn made(bytes: u64, features: &[&str], options: &str) -> Result<LoopFs, String> {
         let file_system = LoopFs::attach(|image| LoopFs::make_image(image, bytes))?;
-        // Everything is initialised now, because background initialisation would be counted as
-        // writes of the store.
+        // The file system is initialised completely here. Otherwise the kernel would initialise the
+        // rest in the background, and tests would count that as writes of the store.
         let all = [&["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0"], features, &[&file_system.device]].concat();
         run("mkfs.ext4", &all)?;
         file_system.mounted(options)
     }
 
-    /// Makes a file system whose journal is on a second device. The second device must be dropped
-    /// last.
+    /// Makes a file system whose journal is on a second device. The caller must drop the second
+    /// device last.
     pub fn with_journal_elsewhere() -> Result<(LoopFs, LoopFs), String> {
         let journal = LoopFs::attach(|image| LoopFs::make_image(image, IMAGE_BYTES))?;
         run("mkfs.ext4", &["-q", "-b", "4096", "-O", "journal_dev", &journal.device])?;
@@ -52,7 +52,8 @@ impl LoopFs {
     }
 
     /// Makes a file system with the present contents of the device. This is the state after a power
-    /// cut if the device's cache keeps every write. No process may write in the meantime.
+    /// cut of a device that loses no completed write. No process may write to the file system
+    /// during the call.
     pub fn after_power_cut(&self) -> Result<LoopFs, String> {
         let own = self.directory.path().join(IMAGE).display().to_string();
         let copy = |image: &Path| run("cp", &["--sparse=always", &own, &image.display().to_string()]).map(drop);
@@ -69,7 +70,7 @@ impl LoopFs {
         make_image(&image)?;
         fs::create_dir(&mount).map_err(|e| e.to_string())?;
         let device = run("losetup", &["-f", "--show", &image.display().to_string()])?.trim().to_string();
-        Ok(LoopFs { mount, device, directory }) // from here on, dropping it cleans up
+        Ok(LoopFs { mount, device, directory }) // from here on, a drop cleans up
     }
 
     fn mounted(self, options: &str) -> Result<LoopFs, String> {
@@ -77,14 +78,14 @@ impl LoopFs {
         Ok(self)
     }
 
-    /// Checks the state that a power cut now would leave for damage of the file system. It checks a
-    /// copy, because mount namespaces of other processes may keep the original mounted. No process
-    /// may write in the meantime.
+    /// Checks whether a power cut now would leave a damaged file system. The function checks a
+    /// copy, because the original may still be mounted in the mount namespaces of other processes.
+    /// No process may write to the file system during the call.
     pub fn check(&self) -> Result<(), String> {
         run("sync", &["-f", &self.mount.display().to_string()])?;
         let [own, copy] = [IMAGE, "copy"].map(|name| self.directory.path().join(name).display().to_string());
         run("cp", &["--sparse=always", &own, &copy])?;
-        // `e2fsck` counts the replay of the journal as a repair: its exit status is then 1.
+        // `e2fsck` treats the replay of the journal as a repair, so its exit status is then 1.
         run("sh", &["-c", "e2fsck -fy -E journal_only \"$1\" || [ $? -eq 1 ]", "sh", &copy])?;
         run("e2fsck", &["-fn", &copy]).map(drop)
     }
@@ -111,7 +112,7 @@ impl LoopFs {
 
 impl Drop for LoopFs {
     fn drop(&mut self) {
-        // A device that was never mounted need not be unmounted. If the cleanup fails, a message is
+        // A device that was never mounted is not unmounted. If the cleanup fails, a message is
         // printed.
         if self.is_mounted() {
             run("umount", &[&self.mount.display().to_string()]).map(drop).unwrap_or_else(|e| eprintln!("{e}"));
@@ -127,7 +128,7 @@ impl LoopFs {
     }
 }
 
-/// Runs a tool and returns its standard output. The error describes the failure.
+/// Runs a program and returns its standard output. The error describes the failure.
 pub fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(program).args(arguments).output().map_err(|e| format!("{program}: {e}"))?;
     if !output.status.success() {

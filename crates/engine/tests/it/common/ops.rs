@@ -1,11 +1,12 @@
-//! The operations and options of the model test in `model.rs`, as generators of random cases.
+//! Generators of random cases for the model test in `model.rs`: operations and options.
 use proptest::{collection::vec, prelude::*};
 use terrace_sim::Rng;
 
 /// A key. Keys are binary and short, and often one is a prefix of another.
 pub type Key = Vec<u8>;
 
-/// A description of a value. It keeps the output of a failure short.
+/// A value as a description from which its bytes follow. The description keeps the output of a
+/// failure short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value {
     pub fill: u8,
@@ -64,12 +65,12 @@ pub enum Op {
     ReadOnly,
 }
 
-/// The parameters of a case.
+/// The parameters of a case of the model test.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub preset: &'static str,
-    /// Two sets of options. Opens use them alternately, so that a store that was written with one
-    /// set is read with the other.
+    /// Two sets of options. Opens of the store use them in turn, so that a store that was written
+    /// with one set is read with the other.
     pub option_sets: [Vec<(&'static str, String)>; 2],
     /// The table form.
     pub tables: &'static str,
@@ -232,13 +233,14 @@ pub fn any_config() -> impl Strategy<Value = Config> {
         }
         let codec = |layout: &[(&str, String)]| layout.iter().any(|(_, value)| value == "lz4");
         if !codec(&option_sets[0]) && codec(&option_sets[1]) {
-            // A store that was created without LZ4 refuses that option; durability.rs tests that.
+            // A store that was created without LZ4 refuses the option `lz4`; durability.rs tests
+            // that.
             option_sets[1].iter_mut().filter(|(_, value)| value == "lz4").for_each(|(_, value)| *value = "zstd".into());
         }
         let asks = |layout: &[(&str, String)]| layout.contains(&("range_tombstones", "on".to_string()));
         if !asks(&option_sets[0]) && !codec(&option_sets[0]) && !is_universal(&option_sets[0]) {
-            // A store that was created without range tombstones refuses that option. In such a
-            // store a range delete deletes each key.
+            // A store that was created without range tombstones refuses the option
+            // `range_tombstones`. In such a store a range delete deletes each key.
             option_sets[1]
                 .iter_mut()
                 .filter(|(name, _)| *name == "range_tombstones")
@@ -246,7 +248,8 @@ pub fn any_config() -> impl Strategy<Value = Config> {
         } else if !codec(&option_sets[0]) {
             option_sets[1].iter_mut().filter(|(_, value)| value == "lz4").for_each(|(_, value)| *value = "zstd".into());
         }
-        // Directory tables store each pair in a file, so they cannot be used with a value log.
+        // Directory tables store each pair in a separate file, so they cannot be used with a value
+        // log.
         let log = option_sets[0].contains(&("values", "log".to_string()))
             || preset == "wisckey" && !option_sets[0].contains(&("values", "table".to_string()));
         let tables = if log && tables == "directory" { "block" } else { tables };

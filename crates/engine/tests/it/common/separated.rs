@@ -6,7 +6,7 @@ use terrace_format::{Batch, SeqNo, log_record::Event, value_log::Frames};
 use terrace_sim::Rng;
 use terrace_storage::placement::OpenMode;
 
-/// Options with sizes of a hundredth of the defaults.
+/// Options for small stores: all sizes are a hundredth of the defaults.
 pub const SMALL: &[(&str, &str)] = &[
     ("values", "log"),
     ("write_buffer_size", "64KiB"),
@@ -45,13 +45,15 @@ pub fn check(place: &Place, options: &Options) {
     assert_eq!(report.leftovers, Vec::<String>::new());
 }
 
-/// Returns the names of the segments by kind: first those of WALs, then those written by GC.
+/// Returns the names of the value-log segments in two lists: WALs first, then the segments that GC
+/// wrote.
 pub fn segments(place: &Place) -> [Vec<String>; 2] {
     let names: Vec<String> = place.fs.list().expect("list").into_iter().map(|entry| entry.name).collect();
     [".vlog", ".vals"].map(|kind| names.iter().filter(|name| name.ends_with(kind)).cloned().collect())
 }
 
-/// Returns, for each frame, the sequence number and the byte range of its entries.
+/// Returns the sequence number of each frame of a segment, and the byte range of the frame's
+/// entries.
 pub fn frames_of(segment: u64, bytes: &[u8]) -> Vec<(SeqNo, Range<u64>)> {
     let mut frames = Frames::new(segment, bytes.len() as u64);
     let mut found = Vec::new();

@@ -1,5 +1,5 @@
 //! Lists all versions of each key in the files of a store, and the bytes that contain each
-//! version. It uses its own code to read files, not the engine's.
+//! version. The module reads the files with its own code, not with the engine's.
 use super::files::{Files, records};
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 use terrace_format::{
@@ -14,7 +14,7 @@ use terrace_format::{
 /// The size of a checksummed block of a WAL. Damage in a block may lose the rest of the block.
 const LOG_BLOCK_BYTES: usize = 32 << 10;
 
-/// A version of a key, and the bytes that must be intact so that the version can be found.
+/// A version of a key, and the bytes of a file that must be intact so that a repair can find it.
 pub struct Version {
     pub seq: u64,
     pub value: Option<Vec<u8>>,
@@ -88,7 +88,8 @@ fn log_versions(log: &[u8], add: &mut Add<'_>) {
     let mut at = 0;
     for record in records(log) {
         let begin = at / LOG_BLOCK_BYTES * LOG_BLOCK_BYTES;
-        // Fragment headers shift the position further. The computed range is thus never too large.
+        // The headers of fragments make the true position larger. The computed range is thus never
+        // too large.
         at += record.len();
         let batch = Batch::decode(record).unwrap();
         let end = log.len().min((at + 7 * (2 + at / 8)).next_multiple_of(LOG_BLOCK_BYTES));
@@ -96,7 +97,7 @@ fn log_versions(log: &[u8], add: &mut Add<'_>) {
             match op {
                 Op::Put(key, value) => add(key, seq, Some(value), begin..end),
                 Op::Delete(key) => add(key, seq, None, begin..end),
-                Op::DeleteRange(..) => panic!("no test writes one"),
+                _ => panic!("the test writes only puts and deletes"),
             }
         }
     }

@@ -2,7 +2,8 @@
 use super::Store;
 use std::collections::{BTreeSet, VecDeque};
 
-/// A queue in which 100 values are live. Values have 100 B to 60 KiB, and most are small.
+/// A queue in which 100 entries are live at any time. Values have 100 B to 60 KiB, and most are
+/// small.
 fn queue(store: &mut Store) {
     let mut live = VecDeque::new();
     for n in 0..1500 {
@@ -29,8 +30,8 @@ fn append_and_truncate(store: &mut Store) {
     }
 }
 
-/// Keys of many series. The time is at the end of the key, so expiring keys are in all parts of
-/// the key range.
+/// Many time series. The time is at the end of the key, so expired keys are in all parts of the
+/// key range.
 fn time_series(store: &mut Store) {
     const SERIES: usize = 20;
     for minute in 0..400 {
@@ -91,7 +92,8 @@ pub fn overwriting(store: &mut Store) {
     }
 }
 
-/// Each entry is written together with a head counter and a tail counter.
+/// One counter of 500 B is overwritten 10,000 times. Every hundredth time an entry of 100 B is put
+/// too.
 fn counters(store: &mut Store) {
     for n in 0..10_000_u32 {
         store.put("head".into(), 500);

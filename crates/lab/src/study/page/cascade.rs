@@ -5,13 +5,13 @@ use crate::{cell::Bytes, ledger::CAUSES, report::figure};
 use std::fmt::Write;
 use terrace_device::ssd::Cause;
 
-/// Width of the bars in SVG units.
+/// Width of a bar of full length, in SVG units.
 const WIDTH: f64 = 560.0;
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 132.0;
 const BAR: f64 = 26.0;
 const STEP: f64 = 58.0;
-/// The name of the engine's purpose whose bytes are divided by output level.
+/// The engine's purpose of a write whose bytes are divided by output level.
 const COMPACTION: &str = "compaction";
 
 /// A layer of the picture: one bar.
@@ -99,8 +99,8 @@ fn between(svg: &mut String, upper: &Layer, lower: &Layer, top: f64, unit: f64) 
     );
 }
 
-/// Returns the layers with a known number of bytes, the user's layer first. Layers with zero bytes
-/// are left out.
+/// Returns the layers with a known number of bytes, from the user's layer down. Layers with zero
+/// bytes are left out.
 fn layers(bytes: &Bytes) -> Vec<Layer> {
     let one = |name: &'static str, sum| Layer { name, parts: vec![(name.to_owned(), sum)] };
     let several = |name, mut parts: Vec<(String, u64)>| {
@@ -140,7 +140,7 @@ fn layers(bytes: &Bytes) -> Vec<Layer> {
     layers
 }
 
-/// Returns the number of bytes of the largest layer.
+/// Returns the number of bytes of the layer with the most bytes.
 pub fn longest(bytes: &Bytes) -> u64 {
     layers(bytes).iter().map(Layer::bytes).max().unwrap_or(0)
 }

@@ -1,4 +1,5 @@
-//! Draws lines and bars as SVG without scripts. Black is replaced by the text colour of the page.
+//! Draws lines and bars as SVG without scripts. The page that contains a picture determines the
+//! colour of its text, so black is replaced by that colour.
 use anyhow::{Result, anyhow};
 use plotters::{
     coord::{
@@ -19,27 +20,27 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(128, 110, 220),
     RGBColor(140, 140, 140),
 ];
-/// Width and height of a picture with lines.
+/// Width and height of a picture with lines, in pixels.
 const SIZE: (u32, u32) = (560, 340);
-/// Sizes in a picture with bars: the height of a bar, the width of the bars without their names,
-/// and the approximate width of a character.
+/// Sizes of a picture with bars, in pixels: the height of a bar, the width of the bars without
+/// their names, and the approximate width of a character.
 const BAR_HEIGHT: u32 = 24;
 const BARS_WIDTH: u32 = 340;
 const CHARACTER_WIDTH: u32 = 7;
 /// Font of all text.
 pub const FONT: (&str, u32) = ("sans-serif", 14);
 
-/// A function that formats the numbers of an axis.
+/// A function that formats the numbers on an axis.
 type Spelled<'a> = &'a dyn Fn(&f64) -> String;
 
-/// A point of a line: x, and the low, middle and high y.
+/// A point of a line: x, the lower end of the interval, the median, and the upper end.
 pub type Dot = (f64, f64, f64, f64);
 
 /// One line of a plot.
 pub struct Series {
     /// Name in the legend.
     pub engine: String,
-    /// Index of the engine. It determines the colour, so that an engine has the same colour in
+    /// Index of the engine. The index determines the colour, so an engine has the same colour in
     /// every picture.
     pub index: usize,
     /// Points from left to right.
@@ -51,7 +52,8 @@ pub fn colour(index: usize) -> RGBColor {
     COLOURS[index % COLOURS.len()]
 }
 
-/// Draws lines along a sweep. `labels` are the values of the sweep: numbers or categories.
+/// Draws lines along an axis of the experiment. `labels` are the values of the axis: numbers or
+/// categories.
 pub fn lines(
     series: &[Series],
     axis: &str,
@@ -133,7 +135,7 @@ where
     legend.map_err(draw_error)
 }
 
-/// Draws one bar per engine, with its interval.
+/// Draws one bar per engine, with the interval of its figure.
 pub fn bars(series: &[Series]) -> Result<String> {
     let top = series.iter().flat_map(|series| &series.dots).map(|dot| dot.3).fold(1e-9, f64::max) * 1.1;
     let names_width = names_width(series.iter().map(|series| &*series.engine));
@@ -178,18 +180,18 @@ pub fn bars(series: &[Series]) -> Result<String> {
     })
 }
 
-/// Returns the width of a column that contains these names.
+/// Returns the width of a column that has room for these names.
 pub fn names_width<'a>(names: impl Iterator<Item = &'a str>) -> u32 {
     let longest = names.map(|name| name.chars().count()).max().unwrap_or(0) as u32;
     16 + longest * CHARACTER_WIDTH
 }
 
-/// Returns the width of a picture with a column of names.
+/// Returns the width of a picture that begins with a column of names.
 pub fn width_with_names(names_width: u32) -> u32 {
     SIZE.0.max(names_width + BARS_WIDTH)
 }
 
-/// Draws on an empty picture of `size` and returns the SVG.
+/// Calls `onto` with an empty picture of `size`, then returns the picture as SVG.
 pub fn draw(size: (u32, u32), onto: impl FnOnce(&DrawingArea<SVGBackend<'_>, Shift>) -> Result<()>) -> Result<String> {
     let mut svg = String::new();
     {
@@ -197,7 +199,8 @@ pub fn draw(size: (u32, u32), onto: impl FnOnce(&DrawingArea<SVGBackend<'_>, Shi
         onto(&root)?;
         root.present().map_err(draw_error)?;
     }
-    // The page determines the size, and black is replaced by the page's text colour.
+    // The page determines the size of the picture, so the fixed size is removed. Black is replaced
+    // by the page's text colour.
     let fixed = format!("width=\"{}\" height=\"{}\" ", size.0, size.1);
     Ok(svg.replacen(&fixed, "class=\"plot\" role=\"img\" ", 1).replace("#000000", "currentColor"))
 }
@@ -212,8 +215,9 @@ pub fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
 }
 
-/// Returns the range of a logarithmic axis for these values. It is slightly wider than the values,
-/// and it includes a power of ten, because only powers of ten have labels.
+/// Returns the range of a logarithmic axis for values from `bottom` to `top`. The range is
+/// slightly wider than the values. It includes a power of ten, because only powers of ten have
+/// labels.
 pub fn powers(bottom: f64, top: f64) -> std::ops::Range<f64> {
     let (low, high) = ((bottom / 1.3).log10(), (top * 1.3).log10());
     let power = low.ceil();
@@ -225,7 +229,8 @@ pub fn powers(bottom: f64, top: f64) -> std::ops::Range<f64> {
     if low - below < power - high { 10f64.powf(below)..10f64.powf(high) } else { 10f64.powf(low)..10f64.powf(power) }
 }
 
-/// Formats a number on a logarithmic axis. Only the numbers 1, 2 and 5 of each decade have a text.
+/// Formats a number on a logarithmic axis. In each decade, only the multiples 1, 2 and 5 have a
+/// text.
 pub fn sparse(value: &f64) -> String {
     let first = *value / 10f64.powf(value.log10().floor());
     let shown = [1.0, 2.0, 5.0, 10.0].iter().any(|digit| (first - digit).abs() < 0.01);
@@ -248,7 +253,8 @@ pub fn short_number(value: &f64) -> String {
 mod tests {
     use super::*;
 
-    /// Returns the heights of the bars, and the number of names.
+    /// Draws a picture with bars for `engines`. Returns the heights of the bars, and the number of
+    /// names.
     fn drawn(engines: &[&str]) -> (Vec<f64>, usize) {
         let of = |engine: &&str| Series { engine: (*engine).into(), index: 0, dots: vec![(0.0, 1.0, 2.0, 3.0)] };
         let svg = bars(&engines.iter().map(of).collect::<Vec<_>>()).expect("a picture");
@@ -274,7 +280,7 @@ mod tests {
     fn intervals_are_drawn_and_axes_and_lines_named() {
         let series = |spread: f64| {
             let dots = [100.0, 1024.0].map(|x| (x, 5.0 - spread, 5.0, 5.0 + spread)).to_vec();
-            // The bounds are the same in both pictures, so that axes and grids are equal.
+            // Both pictures have the same bounds, so their axes and grids are equal.
             let wide = Series { engine: "wide".into(), index: 1, dots: vec![(512.0, 1.0, 5.0, 9.0)] };
             [Series { engine: "one".into(), index: 0, dots }, wide]
         };

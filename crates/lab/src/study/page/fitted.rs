@@ -1,4 +1,5 @@
-//! Growth of figures along a sweep: the fitted exponents for plots with logarithmic axes.
+//! Fits the growth of figures along an axis of the experiment. For plots with logarithmic axes, it
+//! computes the exponents.
 use super::Table;
 use crate::{
     experiment::{expression, metric::Metric},
@@ -6,10 +7,10 @@ use crate::{
     study::{findings::Findings, verdict},
 };
 
-/// Minimum number of points for a fit. Fewer points are always on a line.
+/// Minimum number of points for a fit. With fewer points the fit is always exact and says nothing.
 const POINTS_MIN: usize = 3;
 
-/// A fit of METRIC ~ AXIS^exponent.
+/// The result of fitting METRIC ~ AXIS^exponent for one engine at one point.
 pub struct Fitted {
     /// The metric.
     pub metric: &'static Metric,
@@ -17,13 +18,14 @@ pub struct Fitted {
     pub axis: String,
     /// The engine.
     pub engine: String,
-    /// The point.
+    /// The axes other than the fitted one, with their labels.
     pub at: verdict::Context,
     /// The fitted exponent.
     pub exponent: f64,
 }
 
-/// Returns a fit over all values of the axis, for each logarithmic plot, row and engine.
+/// Returns a fit for each logarithmic plot, row and engine. A fit covers all values of the plot's
+/// axis.
 pub fn all(findings: &Findings) -> Vec<Fitted> {
     let experiment = &findings.experiment;
     let enough = |axis: &str| experiment.labels(axis).is_some_and(|labels| labels.len() >= POINTS_MIN);

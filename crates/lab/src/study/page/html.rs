@@ -1,5 +1,5 @@
-//! Findings for a browser: one file without scripts and external resources. It is light or dark as
-//! the reader's browser prefers, and black on white in print.
+//! Output of the results for a browser: one file without scripts and external resources. The page
+//! is light or dark as the reader's browser prefers, and black on white in print.
 use super::{
     bytes, cascade, compared, figures, fitted, judged, median_round, over_time,
     plot::{self, Picture},
@@ -155,8 +155,8 @@ fn pictures<'a>(all: impl Iterator<Item = &'a Picture>) -> String {
     if html.is_empty() { html } else { format!("<div class=\"pictures\">\n{html}</div>\n") }
 }
 
-/// Returns one picture of bytes per engine: at the first point, for the row with the most user
-/// bytes.
+/// Returns one picture of bytes per engine. It shows the first point of the experiment, and the
+/// row with the most user bytes.
 fn cascades(findings: &Findings) -> String {
     let first = findings.points.first().map(|point| &point.at);
     let chosen: Vec<&Entry> = findings

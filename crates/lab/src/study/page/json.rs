@@ -1,6 +1,6 @@
-//! Findings for programs: one object per experiment, with the contents of the other output
-//! formats. Every figure has all its digits. An unknown figure is omitted from `figures`, and is
-//! `null` elsewhere. It is never an estimate.
+//! Output of the results for programs. It has one object per experiment, with the contents of the
+//! other output formats. Every figure has all its digits. An unknown figure is omitted from
+//! `figures`, and is `null` elsewhere. It is never an estimate.
 use super::{fitted, reasons, terms};
 use crate::{
     experiment::metric,
@@ -13,7 +13,7 @@ use crate::{
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
-/// Returns the object of one experiment.
+/// Returns the results of one experiment as an object.
 pub fn render(findings: &Findings) -> Value {
     let (experiment, facts) = (&findings.experiment, &findings.facts);
     let reasons = reasons(findings);
@@ -37,7 +37,7 @@ pub fn render(findings: &Findings) -> Value {
     })
 }
 
-/// Returns axes and labels as an object.
+/// Returns the axes and labels of a point as an object.
 fn at(context: &Context) -> Map<String, Value> {
     context.iter().map(|(axis, label)| (axis.clone(), label.as_str().into())).collect()
 }
@@ -55,7 +55,8 @@ fn entry(entry: &Entry) -> Value {
     })
 }
 
-/// Returns a median over `rounds` rounds. If there are several, it has a bootstrap 95 % interval.
+/// Returns a median over rounds as an object. If there are several rounds, the object has a
+/// bootstrap 95 % interval.
 fn estimate(estimate: &Estimate) -> Value {
     let Estimate { median, interval, rounds } = estimate;
     json!({ "median": median, "low": interval.map(|it| it.0), "high": interval.map(|it| it.1), "rounds": rounds })

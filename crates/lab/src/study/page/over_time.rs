@@ -1,5 +1,5 @@
-//! Pictures of each workload over time: throughput and latencies of all engines, from the first
-//! operation to the last.
+//! Draws pictures of each workload over time: throughput and latencies of all engines, from the
+//! first operation to the last.
 use super::{
     median_round,
     plot::Picture,
@@ -12,12 +12,13 @@ use crate::{
 };
 use anyhow::Result;
 
-/// A function that returns the curves of one row in a picture, the most important one first.
+/// A function that returns the curves of one row (result of a workload) in a picture. The most
+/// important curve is the first.
 type Curves<'a> = &'a dyn Fn(&Row) -> Option<Vec<Curve>>;
 
-/// Returns pictures of every workload at the first point of a sweep, if latencies were recorded.
-/// One picture shows the throughput; for each kind of operation, one picture shows the latencies.
-/// The round with the median duration represents all rounds.
+/// Returns pictures of every workload at the first point of the experiment, if latencies were
+/// recorded. One picture shows the throughput. For each kind of operation, one picture shows the
+/// latencies. Of all rounds, a picture shows the one with the median duration.
 pub fn pictures(findings: &Findings) -> Result<Vec<Picture>> {
     let Some(first) = findings.points.first() else { return Ok(Vec::new()) };
     let entries: Vec<&Entry> = findings.entries.iter().filter(|entry| entry.at == first.at).collect();
@@ -40,7 +41,7 @@ pub fn pictures(findings: &Findings) -> Result<Vec<Picture>> {
             Ok(())
         };
         draw("1000 operations per second", false, &throughput)?;
-        // A kind that has only one operation in the run gives no curve.
+        // A kind of operation that occurs only once in the run gives no curve.
         let has = |kind: &Kind| {
             let count = |row: &Row| row.latency_us.get(kind.name()).map_or(0, |latency| latency.count);
             rows().flatten().any(|row| count(row) > 1)
@@ -53,8 +54,8 @@ pub fn pictures(findings: &Findings) -> Result<Vec<Picture>> {
     Ok(pictures)
 }
 
-/// Returns the curve of the throughput. If the last span is shorter than half a span, it is
-/// omitted, because it is too short for a rate.
+/// Returns the curve of the throughput over the spans (periods of time) of a run. The last span is
+/// omitted if it is shorter than half a span, because it is then too short for a rate.
 fn throughput(row: &Row) -> Option<Vec<Curve>> {
     let (it, seconds) = (row.over_time.as_ref()?, row.seconds?);
     let long = |(from, to): (f64, f64)| it.ops.len() == 1 || to - from > it.span_seconds / 2.0;
@@ -68,8 +69,9 @@ fn latencies(row: &Row, kind: Kind) -> Option<Vec<Curve>> {
     Some(vec![curve(row, &times.p99)?, curve(row, &times.max)?])
 }
 
-/// Returns a curve with a point in the middle of each span. After a gap, a new piece begins.
-/// Returns `None` if there is no point.
+/// Returns a curve with a point in the middle of each span (period of time). A span without a
+/// figure is a gap, after which a new piece of the curve begins. Returns `None` if there is no
+/// point.
 fn curve(row: &Row, figures: &[Option<f64>]) -> Option<Curve> {
     let spans: Vec<_> = row.over_time.as_ref()?.bounds(row.seconds?).zip(figures).collect();
     let dot = |((from, to), figure): &((f64, f64), &Option<f64>)| Some(((from + to) / 2.0, (**figure)?));
@@ -83,8 +85,8 @@ mod tests {
     use super::*;
     use crate::cell::{LatencyOverTime, OverTime};
 
-    /// Returns a row with four spans of a second, of which the last one ends after 0.1 s. No
-    /// operation finished in the second span.
+    /// Returns the result of a run with four spans (periods of time) of one second. The last span
+    /// ends after 0.1 s. No operation finished in the second span.
     fn row() -> Row {
         let times = vec![Some(5.0), None, Some(7.0), Some(900.0)];
         let times = LatencyOverTime { p50: times.clone(), p99: times.clone(), max: times };

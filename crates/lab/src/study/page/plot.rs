@@ -1,4 +1,4 @@
-//! Plots of a figure along a sweep, or by engine.
+//! Plots of a figure along an axis of the experiment, or by engine.
 use super::chart::{Dot, Series, bars, lines};
 use crate::{
     experiment::{Plot, points::number},
@@ -8,14 +8,14 @@ use anyhow::Result;
 
 /// A picture with its title.
 pub struct Picture {
-    /// Metric and point that the picture shows.
+    /// The metric and the point of the experiment that the picture shows.
     pub title: String,
     /// The picture as SVG.
     pub svg: String,
 }
 
-/// Returns one picture for every combination of the values of the axes other than the x axis.
-/// Pictures without any figure are omitted.
+/// Returns the pictures of a plot. There is one for every combination of the values of the axes
+/// other than the x axis. A picture without any figure is omitted.
 pub fn pictures(findings: &Findings, plot: &Plot) -> Result<Vec<Picture>> {
     let metric = plot.y.0;
     let axis = plot.x.as_ref().map(|x| x.get_ref().clone());

@@ -1,5 +1,5 @@
-//! Curves over time, with one strip per engine on the same scales. In one common frame, the curves
-//! would hide each other.
+//! Draws curves over time in strips. Each engine has its own strip, and all strips have the same
+//! scales. In one common frame, the curves of the engines would hide each other.
 use super::chart::{
     FONT, bounds, colour, draw, draw_error, names_width, powers, short_number, sparse, width_with_names,
 };
@@ -11,11 +11,12 @@ use plotters::{
 };
 
 const STRIP_HEIGHT: u32 = 46;
-/// Height of the space below the last strip, and width of the space to the left of each strip.
+/// Space around the strips in pixels: the height below the last strip, and the width to the left
+/// of each strip.
 const X_AXIS_HEIGHT: u32 = 44;
 const Y_LABELS_WIDTH: u32 = 52;
 
-/// A curve: pieces from left to right, with gaps between them.
+/// A curve: pieces from left to right, with gaps between the pieces. Each point is (time, figure).
 pub type Curve = Vec<Vec<(f64, f64)>>;
 
 /// The strip of one engine.
@@ -24,11 +25,13 @@ pub struct Strip {
     pub engine: String,
     /// Index of the engine, which determines the colour.
     pub index: usize,
-    /// Curves of the engine. The first is drawn thick, the others thin.
+    /// Curves of the engine. The first curve is drawn with a thick line, the others with thin
+    /// lines.
     pub curves: Vec<Curve>,
 }
 
-/// Draws the strips from top to bottom. Each starts at 0, unless the axis is logarithmic.
+/// Draws the strips from top to bottom. The vertical axis of each strip starts at 0, unless it is
+/// logarithmic.
 pub fn strips(strips: &[Strip], x_title: &str, log: bool) -> Result<String> {
     let dots = || strips.iter().flat_map(|strip| strip.curves.iter().flatten().flatten());
     let (_, right) = bounds(dots().map(|dot| dot.0));
@@ -97,7 +100,7 @@ mod tests {
     #[test]
     fn every_engine_has_its_name_and_its_curves() {
         for log in [false, true] {
-            // The heights are between two powers of ten.
+            // All heights are between the same two powers of ten.
             let curve = |height: f64| vec![vec![(0.5, height), (1.5, height + 1.0), (2.5, height)]];
             let one = |index, engine: &str, curves| Strip { engine: engine.into(), index, curves };
             let all = [

@@ -1,4 +1,5 @@
-//! An engine that behaves like the fake engine and records all operations that are requested.
+//! An engine for tests. It behaves like the fake engine, and it records all operations that the
+//! driver requests.
 use std::{
     collections::BTreeMap,
     path::Path,
@@ -11,16 +12,16 @@ use terrace_lab::{
     workload::{self, Job, rng::mix, store::Store},
 };
 
-/// The operations of one stage.
+/// The operations that the driver requested in one stage.
 #[derive(Clone, Debug, Default)]
 pub struct Operations {
     /// A checksum of all operations, in order.
     pub sum: u64,
     pub puts: u64,
     pub deletes: u64,
-    /// Number of reads per key.
+    /// Number of point lookups per key.
     pub gets: BTreeMap<Vec<u8>, u64>,
-    /// Number of entries of each scan.
+    /// Number of entries that each scan returned.
     pub scans: Vec<u64>,
 }
 
@@ -114,7 +115,7 @@ impl Target for RecordingTarget {
     }
 }
 
-/// Returns the operations of each stage of a cell's workloads.
+/// Runs the workloads of a cell, and returns the operations of each stage.
 pub fn operations(spec: CellSpec, workloads: &[&str]) -> Vec<Operations> {
     let dir = tempfile::tempdir().expect("a directory for the store");
     let workloads: Vec<String> = workloads.iter().map(|name| name.to_string()).collect();

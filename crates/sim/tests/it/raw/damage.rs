@@ -7,9 +7,10 @@ use terrace_format::raw::{Change, Form, Superblock, journal};
 use terrace_sim::{CrashDevice, DeviceImage, Rng};
 use terrace_storage::backends::raw::RawFs;
 
-/// Corrupts one byte of the metadata at a time. Either the other copy must be used, or a problem
-/// or an error must be reported. There is one exception: a journal entry that no later entry
-/// confirms as flushed may look like the end of the journal after a power cut.
+/// Corrupts one byte of the metadata at a time and opens the device. The open must use the other
+/// copy of the metadata, or it must report a problem or an error. There is one exception: a
+/// corrupt journal entry that no later entry confirms as flushed may look like the end of the
+/// journal after a power cut.
 #[test]
 fn corruption_is_repaired_or_reported() {
     let mut history = History::new(CrashDevice::new(&formatted()), 5);

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use terrace_sim::{CrashDevice, Rng};
 use terrace_vfs::{DirectoryLock, FileSystem, FileUse, WalWriteMode, WriteFile, raw::RawFs};
 
-/// The contents written to a file, and the lengths that must survive.
+/// The contents of a file, and the lengths that a power cut must preserve.
 #[derive(Clone, Default)]
 pub struct Written {
     bytes: Vec<u8>,
@@ -21,7 +21,7 @@ pub struct History {
     held: Option<Box<dyn DirectoryLock>>,
     rng: Rng,
     pub files: Vec<Written>,
-    /// The names after each change, each with the step at which the change began.
+    /// All versions of the file list, each with the step at which the change to it began.
     pub names: Vec<(usize, Names)>,
     /// Pairs of a step and an index in `names`. That entry is durable from that step on.
     promises: Vec<(usize, usize)>,

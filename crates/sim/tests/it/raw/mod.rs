@@ -416,9 +416,9 @@ impl BlockDevice for Failing {
     }
 }
 
-/// Files of different lifetimes must not share a unit (a group of slots that the drive erases
-/// together). The lifetimes are those of the root, a WAL, an upper table, a deeper table, and
-/// value-log segments.
+/// Files with different lifetimes must not share a unit (a group of slots that the drive erases
+/// together). The lifetime classes are the root, a WAL, a table of an upper level, a table of a
+/// deeper level, and value-log segments.
 #[test]
 fn each_lifetime_class_has_units_of_its_own() {
     let fs = RawFs::new(Arc::new(CrashDevice::new(&formatted())), "device");
@@ -487,8 +487,8 @@ fn a_sync_is_one_flush() {
     let fs = RawFs::new(Arc::new(device.clone()), "device");
     let _held = fs.lock(true).unwrap();
     let mut log = fs.create_for("log", FileUse::Log(WalWriteMode::Write)).unwrap();
-    // The first record begins a new half of the journal, which needs one more flush. Write it now,
-    // outside the measurement.
+    // The first change after an open begins a new half of the journal, which needs one more flush.
+    // Make this change now, outside the measurement.
     log.sync().unwrap();
     fs.sync_directory().unwrap();
     let flushes = |work: &mut dyn FnMut()| {

@@ -1,4 +1,5 @@
-//! Tests a failed flush, after which the page cache has contents that the device lacks.
+//! Tests recovery after a failed flush. After such a flush the page cache has contents that the
+//! device lacks, and recovery must not use them.
 use super::{formatted, history::read};
 use std::{
     collections::BTreeMap,
@@ -71,8 +72,8 @@ impl CachedDevice {
     }
 }
 
-/// SSTables may later have pointers into this WAL, so recovery must read from the device, not from
-/// the cache.
+/// After a failed sync, the bytes of a WAL may be in the cache only. SSTables may later have
+/// pointers into this WAL, so recovery must read the device and not the cache.
 #[test]
 fn cached_bytes_of_a_log_after_a_failed_sync_can_be_dropped() {
     let device = CachedDevice::new();
@@ -97,8 +98,8 @@ fn cached_bytes_of_a_log_after_a_failed_sync_can_be_dropped() {
     assert!(read(&fs, "000001.vlog").unwrap() == vec![1; 100]);
 }
 
-/// A later checkpoint overwrites the older half of the slot journal. Before that, the newer half
-/// must be on the device and not only in the cache.
+/// The newer half of the slot journal may be in the cache only. A checkpoint overwrites the older
+/// half, so the newer half must be on the device before that.
 #[test]
 fn a_file_list_that_the_device_never_got_is_not_used() {
     let device = CachedDevice::new();
@@ -112,7 +113,7 @@ fn a_file_list_that_the_device_never_got_is_not_used() {
     let fs = RawFs::new(device.clone(), "device");
     let held = fs.lock(true).unwrap();
     device.fail_next_flush.store(true, SeqCst);
-    // The first change of a session is a checkpoint.
+    // The first change after an open writes a checkpoint, and its flush fails.
     fs.create("lost").map(drop).unwrap_err();
     drop(held);
     let fs = RawFs::new(device, "device");

@@ -1,5 +1,6 @@
-//! Adopts (takes over) tables of other stores. For a directory table it makes hard links to the
-//! table's files. For a table in a single file it does the same as the files backend.
+//! Adopts tables: takes them over from other stores into a store with directory tables. A
+//! directory table is adopted by hard links to its files. A table in a single file is adopted as
+//! in the files backend.
 use super::{
     super::files::Files,
     table_dirs::{TableDirs, meta_of},
@@ -43,7 +44,7 @@ fn adopt_all(dirs: &TableDirs, tables: &[(TableFile, TableId)], adopted: &mut Ad
     if dirs.store.tracker.promises() { dirs.sync(taken) } else { Ok(()) }
 }
 
-/// Links or copies a directory table. Returns the new directory.
+/// Adopts one directory table: links or copies its files. Returns the new directory.
 fn adopt_one(dirs: &TableDirs, table: &TableFile, id: TableId, adopted: &mut Adopted) -> Result<String> {
     let level = (0..LEVELS).find(|level| table.name.starts_with(&format!("L{level}/"))).unwrap_or(0);
     let target = dirs.make(level, id)?;

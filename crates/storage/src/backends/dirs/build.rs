@@ -1,5 +1,5 @@
-//! Builds directory tables: one directory for each table, with one file for each value that is
-//! large enough. All tables of a build become durable together.
+//! Writes the directory tables of a job: one directory for each table, with one file for each
+//! value that is large enough. All tables of a job become durable together.
 use super::{
     super::files::build::{Output, purpose, watch},
     table::read_pair,
@@ -18,17 +18,17 @@ use terrace_format::{
 };
 use terrace_vfs::Room;
 
-/// A build of directory tables leaves at least this number of inodes free, and at least one in
-/// `FILES_RESERVED_SHARE` of all inodes. WALs, manifests and tables need these inodes. If fewer
-/// inodes are free, the build stores values in the META file and not in files. A table takes two
-/// inodes, so tables of 64 KiB with inline values can still fill a quarter of a disk formatted by
-/// `mkfs.ext4`.
+/// A job that writes directory tables leaves at least this number of inodes free, and at least one
+/// in `FILES_RESERVED_SHARE` of all inodes. WALs, manifests and tables need these inodes. If fewer
+/// inodes are free, the job stores values in the META file (the sorted list of a table's keys) and
+/// not in files of their own. A table takes two inodes, so tables of 64 KiB with inline values can
+/// still fill a quarter of a disk formatted by `mkfs.ext4`.
 const FILES_RESERVED: u64 = 1024;
 const FILES_RESERVED_SHARE: u64 = 8;
 /// Number of files that are created before the file system is queried again for free inodes.
 const FILES_PER_QUERY: u64 = 64;
 
-/// Starts a build of directory tables.
+/// Starts to write the directory tables of a job.
 pub(super) fn begin(dirs: Arc<TableDirs>, hint: Hint) -> Result<Box<dyn TableSink>> {
     dirs.store.writable("build tables")?;
     let setup = StorageConfig { filter_form: FilterForm::Table, ..dirs.store.setup.clone() };
@@ -44,17 +44,17 @@ struct DirsBuild {
     level: usize,
     open: Option<OpenTable>,
     metas: Vec<TableMeta>,
-    /// Total size in bytes of the finished tables.
+    /// Total size of the finished tables in bytes.
     bytes: u64,
     /// Directories of the finished tables.
     finished: Vec<String>,
-    /// All tables begun by this build. They are removed if the build is abandoned.
+    /// All tables that this job has begun. They are removed if the job is abandoned.
     made: Vec<TableId>,
     /// Number of files that may still be created before the next query of free inodes.
     files: u64,
 }
 
-/// A table being built.
+/// A directory table that is being built.
 struct OpenTable {
     id: TableId,
     folder: String,
@@ -68,14 +68,17 @@ fn none_open() -> Error {
     Error::Unsupported("no table of this build is open".into())
 }
 
-/// Where a value is stored.
+/// The place of a pair's value.
 enum ValueAt {
     /// In a file that contains only this value.
     File(InFile),
-    /// In the META file, next to the key. This happens in three cases: the value is small; a file
-    /// of the same name exists (of a pair whose key differs only in the part that the name omits);
-    /// or the directory or file system accepts no more files. If the disk has no space left,
-    /// writing the META file reports that.
+    /// In the META file of the table, next to the key. There are three cases:
+    /// - The value is small.
+    /// - A file of the same name exists, which belongs to a pair whose key differs only in the part
+    ///   that the name omits.
+    /// - The directory or file system accepts no more files.
+    ///
+    /// If the disk has no space left, writing the META file reports that.
     Meta,
 }
 
@@ -84,7 +87,7 @@ impl DirsBuild {
         self.open.as_mut().ok_or_else(none_open)
     }
 
-    /// Stores a new value.
+    /// Adds the pair with the key `internal` and the new value `value`.
     fn add(&mut self, internal: &[u8], value: &[u8]) -> Result<()> {
         self.open()?;
         let here = (value.len() as u64) < self.setup.min_value_file_size;
@@ -105,7 +108,8 @@ impl DirsBuild {
         Ok(may)
     }
 
-    /// Writes `value` to a new file.
+    /// Writes `value` to a new file. If the directory does not accept the file, writes nothing and
+    /// returns the META file as the place of the value.
     fn write(&mut self, internal: &[u8], value: &[u8]) -> Result<ValueAt> {
         let file = InFile::new(internal, value, self.dirs.name_bytes_max);
         let path = format!("{}/{}", self.open()?.folder, file.name(internal));
@@ -121,7 +125,9 @@ impl DirsBuild {
         Ok(ValueAt::File(file))
     }
 
-    /// Takes over the pair of `internal` from directory `from`, which belongs to another table.
+    /// Takes over the pair with the key `internal` from directory `from`, which belongs to another
+    /// table. Links the value file into the new directory, or copies the value if it cannot be
+    /// linked.
     fn take(&mut self, from: &str, internal: &[u8], stored: &[u8]) -> Result<()> {
         let corrupt = |found| Error::corrupt(self.dirs.store.path(&meta_of(from)), 0, found);
         let file = match Reference::decode(stored).map_err(corrupt)? {
@@ -143,7 +149,8 @@ impl DirsBuild {
         }
     }
 
-    /// Adds a pair to the META file: a reference to its file, or the value itself.
+    /// Adds the pair with the key `internal` to the META file. The META entry has either a
+    /// reference to the value's file or the value itself.
     fn list(&mut self, internal: &[u8], placed: ValueAt, value: &[u8]) -> Result<()> {
         let OpenTable { writer, pairs, .. } = self.open()?;
         let (mut stored, mut value_bytes) = (Vec::new(), value.len() as u64);
@@ -161,8 +168,8 @@ impl DirsBuild {
     }
 }
 
-/// Returns whether the error means that a hard link cannot be made: the file has too many links,
-/// the file system does not support links, or the directory has no room.
+/// Returns whether `error` means that a hard link cannot be made: the file has too many links, the
+/// file system does not support links, or the directory has no room.
 fn cannot_link(error: &std::io::Error) -> bool {
     matches!(
         error.kind(),
@@ -170,8 +177,8 @@ fn cannot_link(error: &std::io::Error) -> bool {
     ) || takes_no_more(error)
 }
 
-/// Returns whether the error means that the directory accepts no file of this name: the name
-/// exists, or there are too many files.
+/// Returns whether `error` means that the directory accepts no file of this name: the name exists,
+/// or there are too many files.
 fn takes_no_more(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::StorageFull)
 }

@@ -12,19 +12,20 @@ use terrace_vfs::{FileSystem, WriteFile};
 /// error no table directory is considered durable.
 pub(super) struct Saver {
     fs: Arc<dyn FileSystem>,
-    /// The first failure. The lock is held during a sync, so that no call succeeds while another
-    /// one fails. Lock order: this lock before `finished`.
+    /// The first failed sync. A thread that syncs holds this lock, so that no sync succeeds while
+    /// another one fails. Lock order: this lock before `finished`.
     failed: Mutex<Option<String>>,
-    /// While a thread holds this lock, it takes no other lock and does no I/O.
+    /// The directories of finished jobs. While a thread holds this lock, it takes no other lock and
+    /// does no I/O.
     finished: Mutex<Finished>,
 }
 
 #[derive(Default)]
 struct Finished {
-    /// Finished directories that no call has synced yet.
+    /// Directories of finished tables that no sync has covered yet.
     names: Vec<String>,
-    /// The number of finished builds, and the number of durable builds. Builds become durable in
-    /// the order in which they finished.
+    /// The number of finished jobs, and the number of jobs whose directories are durable. Jobs
+    /// become durable in the order in which they finished.
     builds: u64,
     saved: u64,
 }
@@ -42,7 +43,7 @@ impl Saver {
         WholeFolders { saver: self.clone(), build: finished.builds }
     }
 
-    /// Makes the first `build` builds durable: their directories and all files in these.
+    /// Makes the directories of the first `build` finished jobs durable, with all files in them.
     fn save(&self, build: u64) -> io::Result<()> {
         let mut failed = self.failed.lock();
         if let Some(first) = &*failed {
@@ -67,8 +68,8 @@ impl Saver {
     }
 }
 
-/// The directories of a build, in the form of one file for
-/// [trackers](crate::durability::DurabilityTracker).
+/// The table directories of one job. [Trackers](crate::durability::DurabilityTracker) handle
+/// files, so this type represents all directories of the job as one file.
 pub(super) struct WholeFolders {
     saver: Arc<Saver>,
     build: u64,
@@ -87,8 +88,9 @@ impl WriteFile for WholeFolders {
         self.saver.is_saved(self.build)
     }
 
-    /// Syncs the whole file system, as [`sync`](WriteFile::sync) does. Writing back the many small
-    /// files one by one would avoid a journal commit, but it would take longer than that commit.
+    /// Makes the files durable by a sync of the whole file system, as [`sync`](WriteFile::sync)
+    /// does. A write-back of the many small files one by one would need no journal commit, but it
+    /// would take longer than that commit.
     fn write_back(&self) -> io::Result<()> {
         self.saver.save(self.build)
     }

@@ -5,11 +5,13 @@
 //! L0/000012/META               sorted keys, filter, small values, references to the value files
 //! L0/000012/user42.1007.5a1b…  one value; see terrace_format::pair
 //! ```
-//! The WAL, the manifest, the root and the format file are those of [`files`](super::files), and
-//! so are adopted SSTables. A table is found by its number, in the directory of whichever level it
-//! was made for. `table_dirs.rs` maps numbers to directories, `build.rs` builds tables, `table.rs`
-//! reads them, `adopt.rs` takes over tables of other stores, and `salvage.rs` salvages damaged
-//! tables. The format is specified in docs/format/directory-table.md.
+//! The backend [`files`](super::files) stores everything else: the WAL, the manifest, `CURRENT`,
+//! the format file, and adopted SSTables. The path of a table contains the level for which the
+//! table was made. Tables are found by their numbers, whatever the level in the path.
+//!
+//! `table_dirs.rs` maps numbers to directories, `build.rs` builds tables, `table.rs` reads them,
+//! `adopt.rs` takes over tables of other stores, and `salvage.rs` salvages damaged tables. The
+//! format is specified in docs/format/directory-table.md.
 use super::files::{Files, Store, open_input, tables::Tables};
 use crate::{
     Adopted, Budget, Error, IoStats, Result, TableFile,
@@ -43,8 +45,8 @@ pub struct Dirs {
 }
 
 impl Dirs {
-    /// Wraps an open store of files. Returns [`Error::Unsupported`] if the file system lacks
-    /// directories, or if its limit for file names is too short.
+    /// Wraps an open store with tables in files. Returns [`Error::Unsupported`] if the file system
+    /// lacks directories, or if its limit for the length of file names is too short.
     pub fn open(files: Files) -> Result<Dirs> {
         let store = &files.store;
         let rejected =
@@ -77,15 +79,17 @@ impl Dirs {
     }
 }
 
-/// Characters that appear unescaped in pair names and that some file systems reject.
+/// Characters that appear unescaped in the names of value files, and that some file systems
+/// reject.
 const SPECIAL_CHARS: &str = r#""*:<>?|\"#;
 
-/// Creates and removes a file whose name contains all of `SPECIAL_CHARS`. The inner error is
-/// returned if the file system rejects the name.
+/// Checks whether the file system accepts special characters: creates and removes a file whose
+/// name contains all of `SPECIAL_CHARS`. The inner result is an error if the file system rejects
+/// the name.
 fn try_special_chars(store: &Store) -> Result<io::Result<()>> {
     match store.fs.create(SPECIAL_CHARS) {
         Err(e) if matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidFilename) => return Ok(Err(e)),
-        // The file is left over from an interrupted open.
+        // An earlier open was interrupted and left this file.
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
         made => drop(made.map_err(store.io("create", SPECIAL_CHARS))?),
     }
@@ -101,7 +105,7 @@ impl StoreInfo for Dirs {
         let ObjectId::Table(id) = object else { return self.files.place_of(object) };
         match self.dirs.folder(id) {
             Some(folder) => self.store().path(&folder),
-            // The table is either a single file that was adopted, or missing. The level of a
+            // The table is either a single file that was adopted, or it is missing. The level of a
             // missing table is unknown.
             None if self.store().name_there(object).is_some() => self.files.place_of(object),
             None => self.store().path(&format!("L*/{id}")),

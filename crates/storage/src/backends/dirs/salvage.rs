@@ -22,22 +22,25 @@ use terrace_format::{
     pair::{PairName, Reference},
 };
 
-/// Maximum number of entries, and of value bytes, in one piece.
+/// The limits of one piece (the part of a table that one call of `next` returns): the number of
+/// its entries, and the number of its value bytes.
 const PIECE_ENTRIES: usize = 64;
 const PIECE_BYTES: usize = 1 << 20;
-/// Longest possible pair file: the key's length, the key and the value.
+/// The maximum size in bytes of a value file: the key's length, the key and the value.
 const FILE_BYTES_MAX: u64 = 5 + 2 * u32::MAX as u64;
 
 /// A directory table being salvaged.
 pub(super) struct PairSalvager {
     dir: TableDir,
     lost: VecDeque<Loss>,
-    /// Internal keys with their META entries, read or reconstructed; sorted, without duplicates.
+    /// The pairs of the table: internal keys with their META entries. An entry is either read from
+    /// the META file or reconstructed from the name and contents of a value file. The pairs are
+    /// sorted, without duplicates.
     entries: VecDeque<(Vec<u8>, Vec<u8>)>,
     range_tombstones: Result<Option<Arc<RangeTombstones>>>,
 }
 
-/// Finds the pairs of the table.
+/// Finds the key-value pairs of the directory table in `folder`.
 pub(super) fn open(dirs: Arc<TableDirs>, folder: String, table: &TableMeta) -> Result<PairSalvager> {
     let dir = TableDir { dirs, folder };
     let mut found = PairSalvager { dir, lost: VecDeque::new(), entries: VecDeque::new(), range_tombstones: Ok(None) };
@@ -52,7 +55,7 @@ pub(super) fn open(dirs: Arc<TableDirs>, folder: String, table: &TableMeta) -> R
 }
 
 impl PairSalvager {
-    /// Collects the pairs that the META file lists.
+    /// Collects the pairs that the table's META file lists.
     fn collect_listed(&mut self, table: &TableMeta) -> Result<()> {
         let TableDir { dirs, folder } = &self.dir;
         let meta = match dirs.store.open_file("META file", &meta_of(folder)) {
@@ -112,7 +115,8 @@ impl PairSalvager {
         Ok(())
     }
 
-    /// Returns the next entries as a block with their values. Empty if none of them can be read.
+    /// Returns a block with the next pairs: their keys and values. The block is empty if none of
+    /// these pairs can be read.
     fn piece(&mut self) -> Result<BlockCursor> {
         let (mut builder, mut entries, mut bytes) = (BlockBuilder::new(1), 0, 0);
         while entries < PIECE_ENTRIES && bytes < PIECE_BYTES {

@@ -33,8 +33,8 @@ impl DirectoryTable {
         DirectoryTable { dir: TableDir { dirs, folder }, file }
     }
 
-    /// Scales `bytes`, a number of bytes of the META file's data, to bytes of the whole table
-    /// including value files.
+    /// Estimates the size of a part of the table. `bytes` is the size of the part's data in the
+    /// META file. The result also includes the value files, in proportion to `bytes`.
     fn scaled(reader: &Reader, bytes: u64) -> u64 {
         let files = reader.pair_properties().unwrap_or_default().file_bytes;
         let share = u128::from(files) * u128::from(bytes) / u128::from(reader.data_bytes().max(1));
@@ -43,7 +43,8 @@ impl DirectoryTable {
 }
 
 impl TableDir {
-    /// Returns the user's value of a put. `stored` is the reference in the META file.
+    /// Returns the user's value of the put with the key `internal`. `stored` is the reference that
+    /// the table's META file has for this key.
     pub fn value(&self, internal: &[u8], stored: Bytes, verify: bool) -> Result<Bytes> {
         let store = &self.dirs.store;
         let corrupt = |found| Error::corrupt(store.path(&meta_of(&self.folder)), 0, found);
@@ -70,12 +71,13 @@ fn open_pair(store: &Store, folder: &str, name: &str) -> Result<Input> {
     store.open_file("pair", &format!("{folder}/{name}"))
 }
 
-/// Reads the whole file and returns the value of `internal`.
+/// Reads the whole file `input` and returns the value of `internal`.
 fn value_in(input: &Input, internal: &[u8], file: &InFile, verify: bool) -> Result<Bytes> {
     let corrupt = |found| Error::corrupt(input.name.clone(), 0, found);
     let short = file.file_bytes(internal) != input.bytes;
-    // Reads as many bytes as the file has. If the size differs from the table's reference,
-    // verifying the bytes detects it.
+    // The file may have another size than the table's reference states. This function therefore
+    // reads no more bytes than the file has. The verification of these bytes detects the wrong
+    // size.
     let bytes = input.read(0..if short { input.bytes.min(file.file_bytes(internal)) } else { input.bytes })?;
     let at = file.value_at(internal, &bytes, verify).map_err(corrupt)?;
     let value = bytes.part(at..bytes.len()).filter(|_| !short);
@@ -85,7 +87,7 @@ fn value_in(input: &Input, internal: &[u8], file: &InFile, verify: bool) -> Resu
     })
 }
 
-/// Fetches values for cursors.
+/// Fetches values for the cursors of a directory table.
 struct PairValues {
     dir: TableDir,
     verify: bool,

@@ -25,7 +25,8 @@ pub(super) struct TableDirs {
     saver: Arc<Saver>,
     /// Open value files, by directory and name.
     pub pairs: Arc<OpenFiles<(String, String), Arc<Input>>>,
-    /// The level in the path of each table's directory. No I/O is done while this lock is held.
+    /// For each table, the level in the path of its directory. No I/O is done while this lock is
+    /// held.
     levels: Mutex<BTreeMap<TableId, usize>>,
 }
 
@@ -37,7 +38,8 @@ fn folder(level: usize, id: TableId) -> String {
     format!("L{level}/{id}")
 }
 
-/// Returns the number of the table whose directory has this name.
+/// Returns the number of the table whose directory is `inside`; `None` if it is not the directory
+/// of a table.
 fn table_of(inside: &Inside) -> Option<TableId> {
     let Some(FileName::Table(id)) = FileName::parse(&format!("{}.ldb", inside.name)) else { return None };
     inside.is_folder.then_some(id)
@@ -87,7 +89,8 @@ impl TableDirs {
                 Ok(input) => match read_pair_properties(&input) {
                     Ok(pairs) => input.bytes.saturating_add(pairs.file_bytes),
                     Err(Error::Corrupt { .. }) => input.bytes,
-                    // The damage to the META file is reported when the table is read.
+                    // In salvage mode the damage to the META file is reported later, when the table
+                    // is read.
                     Err(_) if self.store.salvages() => input.bytes,
                     Err(error) => return Err(error),
                 },
@@ -137,8 +140,8 @@ impl TableDirs {
         Box::new(self.saver.finished(names))
     }
 
-    /// Links the files of a directory into a new directory below `lost/`. If that name exists, the
-    /// suffix `-2`, `-3`, … is appended.
+    /// Links the files of the table directory `name` into a new directory below `lost/`. If the new
+    /// name exists, the suffix `-2`, `-3`, … is appended.
     pub fn set_aside(&self, name: &str) -> Result<()> {
         self.store.writable("set aside")?;
         let failed = |e| self.store.io("set aside", name)(e);
@@ -177,8 +180,8 @@ fn found(fs: &dyn FileSystem) -> Result<Vec<(TableId, usize)>> {
     Ok(found)
 }
 
-/// Returns the directory of any table, if there is one. A store that has lost its root and its
-/// format file still has these directories.
+/// Returns the directory of any one table; `None` if the store has no directory table. A store
+/// that has lost its root and its format file still has these directories.
 pub(crate) fn any_folder(fs: &dyn FileSystem) -> Result<Option<String>> {
     Ok(found(fs)?.first().map(|(id, level)| folder(*level, *id)))
 }
@@ -210,7 +213,8 @@ pub(in crate::backends) fn destroy(fs: &dyn FileSystem) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether `inside` is another copy of a table that was set aside.
+/// Returns whether `inside`, an entry of the folder `above`, is a further copy of a table in
+/// `lost/`: its name ends in a suffix such as `-2`.
 fn is_copy(above: &str, inside: &Inside) -> bool {
     let stem = inside.name.rsplit_once('-').map(|(stem, _)| stem.to_string());
     above == "lost" && stem.is_some_and(|name| table_of(&Inside { name, ..inside.clone() }).is_some())

@@ -12,7 +12,7 @@ pub(super) fn adopt(store: &Store, files: &[(TableFile, ObjectId)]) -> Result<Ad
     for (at, (file, object)) in files.iter().enumerate() {
         if let Err(error) = take(store, file, *object, &mut adopted) {
             for (_, object) in &files[..at] {
-                // Best effort: no manifest names it
+                // Best effort: no manifest names this file, so recovery removes it.
                 let _ = store.remove_name(&store.name_of(*object));
             }
             return Err(error);

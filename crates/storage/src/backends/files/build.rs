@@ -1,5 +1,6 @@
-//! The output files of a job. Each table is one file. For compactions in a store with bundles, all
-//! tables of the job share one file. All files of a job become durable together.
+//! The output files of a flush or compaction job. Each table is one file. In a store with bundles,
+//! however, all tables of a compaction share one file, the bundle. All files of a job become
+//! durable together.
 use super::{Store, bundle, segment};
 use crate::{
     DurabilityHandle, Error, Purpose, Result,
@@ -18,10 +19,10 @@ use terrace_vfs::{FileUse, WriteFile};
 /// The buffer size of writes, as in LevelDB.
 const GATHER_BYTES: usize = 64 << 10;
 
-/// Starts the outputs of a job.
+/// Starts to write the outputs of a job.
 pub(super) fn begin(store: Arc<Store>, hint: Hint) -> Result<Box<dyn TableSink>> {
     store.writable("build tables")?;
-    // A flush makes only one table. This table costs one sync in its own file, as in a bundle.
+    // A flush makes only one table, so a bundle would not reduce the number of syncs.
     let bundled = store.layout.tables == TableForm::Bundled && hint.lifetime == Lifetime::Compaction;
     let bundle = bundled.then(OpenBundle::default);
     let (metas, finished, parts, names) = Default::default();
@@ -61,10 +62,11 @@ struct FilesBuild {
     names: Vec<String>,
 }
 
-/// A bundle, at a moment when none of its tables is being written.
+/// The bundle (one file with several tables) that a job writes.
 #[derive(Default)]
 struct OpenBundle {
-    /// The file for the next table; `None` before the first table, and after a table that failed.
+    /// The file for the next table. `None` before the first table, while a table is being written,
+    /// and after a table that failed.
     output: Option<Output>,
     members: Vec<Member>,
 }
@@ -86,7 +88,7 @@ impl FilesBuild {
         Ok(output)
     }
 
-    /// Returns the file for table `id`.
+    /// Returns the file to which table `id` is written: the job's bundle, or a new file.
     fn output(&mut self, id: TableId) -> Result<Output> {
         let Some(bundle) = &mut self.bundle else { return self.create(FileName::Table(id).to_string()) };
         match bundle.output.take() {
@@ -123,13 +125,13 @@ impl FilesBuild {
         if held >= most || self.finished.len() >= most.div_ceil(4) { self.pass_on() } else { Ok(()) }
     }
 
-    /// Passes the finished files to the tracker. If the tracker refuses them, the durability handle
-    /// of this job fails permanently.
+    /// Passes the finished files to the durability tracker. If the tracker returns an error, the
+    /// durability handle of this job fails permanently.
     fn pass_on(&mut self) -> Result<()> {
         let held = self.finished.len();
         let watched = watch(&self.store, purpose(self.hint), std::mem::take(&mut self.finished));
-        // The files of this job are subtracted only now. The tracker may first sync older files,
-        // and the files of this job stay open during that time.
+        // `held` includes the files of this job until the tracker has returned. The tracker may
+        // first sync older files, and the files of this job stay open during that time.
         self.store.held.fetch_sub(held, Relaxed);
         self.parts.push(
             watched.as_ref().map_or_else(|error| DurabilityHandle::broken(error.clone()), DurabilityHandle::clone),
@@ -242,13 +244,13 @@ impl Drop for FilesBuild {
         self.store.held.fetch_sub(self.finished.len(), Relaxed);
         for name in &self.names {
             drop(self.store.tracker.cancel_sync(&self.store.path(name)));
-            // Best effort: recovery removes files that no manifest names
+            // Best effort: recovery removes files that no manifest names.
             let _ = self.store.fs.remove(name);
         }
     }
 }
 
-/// A buffered file being written.
+/// A new file and the buffer through which it is written.
 pub(in crate::backends) struct Output {
     store: Arc<Store>,
     purpose: Purpose,

@@ -21,8 +21,9 @@ use terrace_format::{
 };
 use terrace_vfs::ReadFile;
 
-/// Removes table `id`. Returns false if the table is in no bundle. Deallocates the table's space,
-/// unless it was the last table: the whole bundle is then removed.
+/// Removes table `id` from its bundle. Returns false if the table is in no bundle. If the bundle
+/// has other tables, deallocates the space of the removed table. If it has none, the engine
+/// removes the whole bundle.
 pub(super) fn remove(store: &Store, id: TableId) -> Result<bool> {
     match store.bundles.remove(id) {
         Removed::NotBundled => Ok(false),
@@ -45,8 +46,7 @@ pub(super) fn name(bundle: TableId) -> String {
     FileName::Bundle(bundle).to_string()
 }
 
-/// Opens a table in a bundle. If the bundle was truncated, opens the part of the table that is
-/// left.
+/// Opens a table in a bundle. If the bundle was truncated, opens the remaining part of the table.
 pub(super) fn open(store: &Store, within: Within, bytes: u64) -> Result<Input> {
     let file = file(store, within.bundle)?;
     let there = file.bytes().map_err(store.io("read size of", &name(within.bundle)))?;
@@ -119,7 +119,7 @@ fn is_hole(file: &dyn ReadFile, member: &Member) -> io::Result<bool> {
     Ok(zeros(first)? && zeros(last)?)
 }
 
-/// A table within a bundle, as a file.
+/// A table within a bundle, which is read like a file.
 struct Part {
     file: Arc<dyn ReadFile>,
     offset: u64,

@@ -8,23 +8,25 @@ use std::{
 use terrace_format::{TableId, bundle::Member};
 use terrace_vfs::ReadFile;
 
-/// The consequence of removing a table for its disk space.
+/// The effect that the removal of a table has on its disk space.
 pub(super) enum Removed {
     /// The table is in no bundle.
     NotBundled,
     /// The table was the last one in its bundle. The engine removes the bundle as a whole.
     Last,
-    /// Other tables are left in this bundle. The space of the removed member must be deallocated.
+    /// The removed table is the given member of the bundle with this number. The bundle still has
+    /// other tables, so the space of the removed table must be deallocated.
     Hole(TableId, Member),
 }
 
-/// The bundles. While a thread holds this lock, it takes no other lock and does no I/O.
+/// The bundles of a store. While a thread holds this lock, it takes no other lock and does no I/O.
 #[derive(Default)]
 pub(super) struct Bundles(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    /// Open files. Readers own them, so a bundle without readers is closed.
+    /// The open file of each bundle that has readers. Only the readers own the file, so it is
+    /// closed when the last reader is dropped.
     files: BTreeMap<TableId, Weak<dyn ReadFile>>,
     /// The tables in bundles, with their sizes in bytes.
     tables: BTreeMap<TableId, (Within, u64)>,
@@ -50,7 +52,7 @@ impl Bundles {
         self.0.lock().tables.get(&id).map(|(within, _)| *within)
     }
 
-    /// Removes table `id`, and returns the consequence for the table's space.
+    /// Removes table `id` from the list of tables. Returns the effect on the table's disk space.
     pub fn remove(&self, id: TableId) -> Removed {
         let mut known = self.0.lock();
         let Some((within, bytes)) = known.tables.remove(&id) else { return Removed::NotBundled };

@@ -3,7 +3,7 @@ use super::{Input, Store, bundle};
 use crate::{Error, Result, placement::TableMeta};
 use terrace_format::FileName;
 
-/// Opens the file of `table`, or its part of a bundle.
+/// Opens the file of `table`. For a table in a bundle, opens the table's part of the bundle.
 pub(in crate::backends) fn find_table(store: &Store, table: &TableMeta) -> Result<Input> {
     if let Some(within) = table.within {
         return bundle::open(store, within, table.bytes);
@@ -11,7 +11,8 @@ pub(in crate::backends) fn find_table(store: &Store, table: &TableMeta) -> Resul
     let id = table.id;
     let [ours, alternative] = [FileName::Table(id).to_string(), FileName::table_alternative(id)];
     match store.open_file("table", &ours) {
-        // If both names are missing, the error shows the name that Terrace uses.
+        // A table's file has one of two names. If both are missing, the error shows the name that
+        // Terrace uses.
         Err(missing @ Error::Missing { .. }) => match store.open_file("table", &alternative) {
             Err(Error::Missing { .. }) => Err(missing),
             found => found,
@@ -23,7 +24,7 @@ pub(in crate::backends) fn find_table(store: &Store, table: &TableMeta) -> Resul
 /// Opens the file of `meta` and checks its size.
 pub(in crate::backends) fn open_input(store: &Store, meta: &TableMeta) -> Result<Input> {
     let mut input = find_table(store, meta)?;
-    input.end_at(meta.bytes); // bytes after this size are not part of the table
+    input.end_at(meta.bytes); // the file may have more bytes than the table
     if input.bytes != meta.bytes {
         let detail = format!("{} bytes long, where the manifest says {}", input.bytes, meta.bytes);
         let offset = input.bytes.min(meta.bytes);

@@ -4,11 +4,12 @@ use std::{io, ops::Range};
 use terrace_format::block::Bytes;
 use terrace_vfs::ReadFile;
 
-/// A file open for reading. Its size is the size at the time it was opened.
+/// A file open for reading. Its size is the size that it had when it was opened.
 pub(in crate::backends) struct Input {
     pub(super) file: Box<dyn ReadFile>,
     pub bytes: u64,
-    /// The size of the file, including bytes that do not belong to the object.
+    /// The size of the whole file in bytes. It is larger than `bytes` if bytes follow the object
+    /// that is read.
     pub there: u64,
     pub name: String,
     /// The mapping, if the file is mapped.
@@ -31,13 +32,15 @@ impl Input {
         self.answer(self.file.read_exact_at(buf, offset))
     }
 
-    /// Returns an offset from which on the file is a hole, or its size.
+    /// Returns the offset at which the hole at the end of the file (zeros that were never written)
+    /// begins. Returns the file's size if there is no such hole.
     pub(super) fn data_end(&self) -> Result<u64> {
         self.answer(self.file.data_end())
     }
 
-    /// Fills `buf` as `read_exact_at` does, for a log that its writer may end in the meantime.
-    /// Ending the log truncates its preallocated zeros.
+    /// Fills `buf` as `read_exact_at` does, for a log that its writer may end during the read. When
+    /// the writer ends the log, it truncates the preallocated zeros. This function then fills the
+    /// rest of `buf` with zeros.
     pub(super) fn read_growing(&self, buf: &mut [u8], offset: u64) -> Result<()> {
         match self.file.read_exact_at(buf, offset) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
@@ -49,8 +52,8 @@ impl Input {
         }
     }
 
-    /// Maps the file if possible. A mapped file needs no descriptor. If the file cannot be mapped,
-    /// because a process has a limited number of mappings, it is read by system calls.
+    /// Maps the file if possible. A mapped file needs no descriptor. The number of mappings of a
+    /// process is limited. If the file cannot be mapped, it is read by system calls.
     pub fn show(&mut self) {
         let shown = self.file.map().ok().flatten();
         if let Some(map) = shown.filter(|map| map.len() as u64 == self.bytes) {

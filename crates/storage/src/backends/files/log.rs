@@ -36,15 +36,15 @@ pub(super) struct LogFile {
     name: String,
     kind: LogKind,
     bytes: u64,
-    /// The size of the file at the last sync.
+    /// The size of the file in bytes at the last sync.
     synced_bytes: AtomicU64,
     /// Whether the directory entry is durable. The first sync of the file also syncs the directory.
     named: AtomicBool,
-    /// The first failure. After a failure the contents of the file are unknown, so nothing more is
-    /// written and no sync succeeds.
+    /// The first failed append or sync. After a failure the contents of the file are unknown, so
+    /// nothing more is written and no sync succeeds.
     broken: OnceLock<Error>,
-    /// Held during a sync. If several threads sync at the same time, the kernel reports a failure
-    /// to only one of them.
+    /// Locked during a sync. If several threads synced the file at the same time, the kernel would
+    /// report a failure to only one of them.
     syncing: Mutex<()>,
 }
 
@@ -79,13 +79,13 @@ impl LogFile {
         self.store.tracker.promises()
     }
 
-    /// Returns whether the last sync included everything that was appended.
+    /// Returns whether a sync has covered all appended bytes.
     fn is_synced(&self) -> bool {
         self.synced_bytes.load(Relaxed) == self.bytes
     }
 
-    /// Counts all bytes appended so far as synced. Called after an append that needs no sync, such
-    /// as that of a durable watermark.
+    /// Counts all bytes appended so far as synced. Called after the append of a durable mark, which
+    /// needs no sync.
     fn count_as_synced(&mut self) {
         *self.synced_bytes.get_mut() = self.bytes;
     }
@@ -95,12 +95,12 @@ impl LogFile {
         &self.name
     }
 
-    /// Returns the size so far.
+    /// Returns the present size in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Appends a piece of a record; see [`LogFile::attempt`].
+    /// Appends a part of a record. Returns an error if an earlier call has failed.
     #[inline]
     pub fn write(&mut self, piece: &[u8]) -> Result<()> {
         self.file.append(piece).map_err(|e| Error::io("append to", &self.name, e))?;
@@ -113,7 +113,8 @@ impl LogFile {
         Ok(())
     }
 
-    /// Runs `work` unless an earlier call has failed. A failure is permanent.
+    /// Runs `work`, which writes to the file, unless an earlier call has failed. A failure is
+    /// permanent.
     #[inline]
     pub fn attempt(&mut self, work: impl FnOnce(&mut LogFile) -> Result<()>) -> Result<()> {
         self.check()?;
@@ -121,7 +122,7 @@ impl LogFile {
         self.remember(outcome)
     }
 
-    /// Ends the file: nothing is appended afterwards.
+    /// Ends the file: its writer appends nothing afterwards.
     pub fn end(&mut self) {
         self.file.end();
     }
@@ -134,8 +135,9 @@ impl LogFile {
         let outcome = match self.store.tracker.promises() {
             _ if nothing_new => return Ok(()),
             true => self.sync_all().and_then(|()| self.store.check_lock()),
-            // In durability mode `none` nothing is promised at a power cut. But the caller is about
-            // to remove files because of this manifest, so the store must still be locked.
+            // In the durability mode `none` nothing is guaranteed to survive a power cut. But after
+            // a sync of the manifest the caller removes obsolete files, so this process must still
+            // hold the store's lock.
             false if self.kind == LogKind::Manifest => self.store.check_lock(),
             false => return Ok(()),
         };
@@ -175,7 +177,9 @@ impl LogFile {
 struct Writer {
     file: LogFile,
     framer: Framer,
-    /// A durable watermark that is written together with the next append.
+    /// The sequence number of a durable mark (a record which states that earlier writes were
+    /// synced) that is not written yet. Set only with `direct_io`: the next append then writes the
+    /// mark.
     mark: Option<SeqNo>,
 }
 
@@ -223,7 +227,8 @@ impl LogWriter for Writer {
     }
 }
 
-/// Opens the log `name` with its present size. Records appended later are not read.
+/// Opens the log `name` with its present size. The reader does not return records that are
+/// appended later.
 pub(super) fn open(store: &Store, name: &str, kind: LogKind) -> Result<Box<dyn LogReader>> {
     let what = match kind {
         LogKind::Wal => "log",
@@ -232,8 +237,8 @@ pub(super) fn open(store: &Store, name: &str, kind: LogKind) -> Result<Box<dyn L
     let file = store.open_file(what, name)?;
     let mut head = vec![0; file.bytes.min(OURS_HEAD_BYTES as u64) as usize];
     file.read_exact_at(&mut head, 0)?;
-    // A hole at the end, however large, is not read, except for its first bytes: they show that the
-    // file does not end with its data.
+    // The file may end in a hole (zeros that were never written), however large. The reader reads
+    // only the first bytes of the hole, which show that the file does not end with its data.
     let data_end = file.data_end()?.saturating_add(BLOCK_BYTES as u64);
     let deframer = RecordDecoder::new(file.bytes.min(data_end)).resuming();
     Ok(Box::new(Reader { ours: is_ours(&head), deframer, file }))
@@ -263,7 +268,7 @@ mod tests {
     use std::{sync::atomic::AtomicUsize, thread, time::Duration};
     use terrace_format::Layout;
 
-    /// A file whose first sync fails after a while; later syncs succeed.
+    /// A file whose first sync takes a while and fails. Later syncs succeed.
     struct ToldOnce {
         inner: Box<dyn WriteFile>,
         syncs: Arc<AtomicUsize>,

@@ -95,9 +95,12 @@ impl Files {
             _ => {}
         }
         let lock = fs.lock(mode.writes()).or_else(|refused| {
-            // Another store of this process may keep a store that was just closed for a moment. The
-            // lock of a LevelDB in this process ends with the first attempt, which closes the lock
-            // file: a second attempt would succeed.
+            // The lock may be held by a store of this process that was closed but is not dropped
+            // yet, because another store of this process refers to it for a moment (see
+            // `shares.rs`). This open waits until that reference is gone and takes the lock again.
+            // There is no second attempt if a LevelDB in this process holds the lock. The first
+            // attempt closed the lock file, which released LevelDB's lock, so a second attempt
+            // would succeed.
             let held = refused.get_ref().and_then(|reason| reason.downcast_ref::<LockHeld>());
             if !held.is_some_and(|held| held.may_be_here) {
                 return Err(refused);
@@ -180,8 +183,8 @@ impl LogStore for Files {
     }
 
     fn prepare_replay(&self, log: LogId) -> Result<()> {
-        // Without a value log, recovery replays WALs into new tables, so no table points into a
-        // WAL.
+        // A store without a value log replays WALs into new tables, so no table points into a WAL.
+        // Only a store with a value log must make the WAL durable here.
         let points = self.store.layout.values == Values::Log && self.store.mode.writes();
         if points { segment::settle(&self.store, ObjectId::Wal(log)) } else { Ok(()) }
     }
@@ -263,7 +266,7 @@ impl ObjectStore for Files {
                 FileName::Manifest(id) => ObjectId::Manifest(id),
                 FileName::Temporary(number) => ObjectId::Temporary(number),
                 FileName::WalSidecar(id) if self.store.layout.values == Values::Log => ObjectId::WalSidecar(id),
-                // These files belong to a store with another layout.
+                // Stores with another layout have these files, so this store does not list them.
                 FileName::Log(_) | FileName::ValueLog(_) | FileName::WalSidecar(_) => continue,
                 FileName::Current
                 | FileName::Lock
@@ -272,7 +275,8 @@ impl ObjectStore for Files {
                 | FileName::Reserve
                 | FileName::Unsynced => continue,
             };
-            // A table has two possible names. `open_table` first tries the name that Terrace uses.
+            // A table may exist under two names. `open_table` first tries the name that Terrace
+            // uses, so this list prefers the file of that name.
             if ours || !found.contains_key(&object) {
                 found.insert(object, entry.bytes);
                 if let ObjectId::Table(id) = object {
@@ -354,8 +358,8 @@ impl Durability for Files {
         self.store.tracker.waits_for_fs_commit()
     }
 
-    /// The sync of a table in a bundle is not cancelled, because the other tables of the bundle
-    /// need the file.
+    /// Never cancels the sync of a table in a bundle, because the other tables of the bundle need
+    /// the file.
     fn cancel_sync(&self, table: &TableMeta) -> Option<Finished> {
         if table.within.is_some() {
             return None;

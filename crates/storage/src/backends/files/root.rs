@@ -17,7 +17,8 @@ use terrace_format::{
 };
 use terrace_vfs::{FileSystem, SMALL_FILE_BYTES_MAX, set_aside_from};
 
-/// The number in the temporary name of the format file. Numbers of other files begin at 1.
+/// The number in the temporary name of the format file. It is unique, because the numbers of other
+/// files begin at 1.
 const MARKER_TEMPORARY: u64 = 0;
 
 /// Makes the directory of a store.
@@ -28,7 +29,7 @@ pub(super) fn make_directory(fs: &dyn FileSystem, io_stats: &IoStats) -> Result<
     Ok(())
 }
 
-/// Replaces `CURRENT` so that it names `manifest`.
+/// Replaces `CURRENT` by a file that names `manifest`.
 pub(super) fn publish(store: &Store, manifest: LogId) -> Result<()> {
     replace(store, FileName::Current, manifest.0, encode_current(manifest).as_bytes())
 }
@@ -112,10 +113,11 @@ fn write_new(store: &Store, name: &str, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Maintains the marker file `UNSYNCED`. In the durability mode `none` it creates the marker. In
-/// any other mode, if the marker exists, it syncs `tables` and the format file and then removes
-/// the marker. The marker itself need not be durable: if a power cut removes it, all files that
-/// exist afterwards have survived the power cut.
+/// Maintains the marker file `UNSYNCED`, which shows that files of the store were not synced. In
+/// the durability mode `none` this function creates the marker. In any other mode, if the marker
+/// exists, it syncs `tables` and the format file and then removes the marker. The marker itself
+/// need not be durable: if a power cut removes it, all files that exist afterwards have survived
+/// the power cut.
 pub(super) fn settle(store: &Store, tables: &[TableMeta]) -> Result<()> {
     store.writable("settle")?;
     let name = FileName::Unsynced.to_string();
@@ -196,7 +198,7 @@ fn link_into_lost(store: &Store, name: &str) -> Result<bool> {
     }
 }
 
-/// Returns the names in `lost/` that [`set_aside`] or LevelDB's repair made.
+/// Returns the names of the files in `lost/` that [`set_aside`] or LevelDB's repair made.
 pub(super) fn lost(store: &Store) -> Result<Vec<String>> {
     let mut names = store.fs.list_lost().map_err(store.io("list", "lost"))?;
     names.retain(|name| set_aside_from(name).is_some());

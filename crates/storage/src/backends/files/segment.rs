@@ -1,5 +1,5 @@
-//! Segments of a value log: files of raw bytes that are read at any offset. Some of them are read
-//! while they still grow.
+//! Segments of a value log: files of raw bytes that are read at any offset. A segment may be read
+//! while its writer still appends.
 use super::{
     Store,
     log::LogFile,
@@ -21,9 +21,9 @@ use std::{
 use terrace_format::{Corrupt, LogId};
 use terrace_vfs::ReadFile;
 
-/// Makes a job depend on `segment`, because the tables of the job point into it. `purpose` is the
-/// purpose under which the job's syncs are counted. Returns the file that the job's durability
-/// handle must cover; `None` if the segment is durable already.
+/// Makes a job depend on `segment`, because tables of the job point into it. Returns the file that
+/// the job's durability handle must cover; `None` if the segment is durable already. The syncs of
+/// the job are counted under `purpose`.
 pub(super) fn rely_on(store: &Store, segment: ObjectId, purpose: Purpose) -> Result<Option<Finished>> {
     let name = store.name_of(segment);
     let fate = match store.unsettled.claim(segment) {
@@ -33,9 +33,9 @@ pub(super) fn rely_on(store: &Store, segment: ObjectId, purpose: Purpose) -> Res
         Reservation::Before(fate) => fate,
     };
     if store.tracker.promises() {
-        // Either the segment was written before the store was opened, or an earlier job took the
-        // handle and may have been abandoned before its sync. In both cases this job syncs the
-        // segment itself.
+        // `rely_on` gets no handle if the segment was written before the store was opened, or if an
+        // earlier job took the handle. The earlier job may have been abandoned before its sync. In
+        // both cases this job syncs the segment itself.
         let start = Instant::now();
         fate.attempt(|| store.fs.sync_file(&name)).map_err(store.io("sync", &name))?;
         store.io_stats.blocked(SyncKind::Tables(purpose), 0, start.elapsed());
@@ -43,7 +43,7 @@ pub(super) fn rely_on(store: &Store, segment: ObjectId, purpose: Purpose) -> Res
     Ok(None)
 }
 
-/// Creates the segment of WAL `id`.
+/// Creates the WAL with the number `id` as a segment.
 pub(super) fn create(store: Arc<Store>, id: LogId) -> Result<Box<dyn SegmentWriter>> {
     let object = ObjectId::Wal(id);
     let (progress, fate) = (Arc::new(Progress::default()), Arc::new(Fate::default()));
@@ -85,7 +85,7 @@ impl SegmentWriter for Writer {
     }
 }
 
-/// Ends the segment. A WAL that is dropped without a final sync is ended too.
+/// Ends the segment when its writer is dropped, even if there was no final sync.
 impl Drop for Writer {
     fn drop(&mut self) {
         self.end();
@@ -106,7 +106,7 @@ pub(super) fn settle(store: &Store, segment: ObjectId) -> Result<()> {
     store.fs.open(&name).and_then(|file| file.forget_cached()).map_err(store.io("drop cached pages of", &name))
 }
 
-/// Opens a segment.
+/// Opens a segment for reading.
 pub(super) fn open(store: &Store, segment: ObjectId) -> Result<Arc<dyn SegmentReader>> {
     let name = store.name_of(segment);
     match store.fs.open(&name) {
@@ -126,11 +126,12 @@ pub(super) fn open(store: &Store, segment: ObjectId) -> Result<Arc<dyn SegmentRe
 struct Reader {
     file: Box<dyn ReadFile>,
     name: String,
-    /// Whether to map the file when it is read.
+    /// Whether to map the file at the first read.
     maps: bool,
     /// The progress of the segment's writer; `None` if it was written before the store was opened.
     progress: Option<Arc<Progress>>,
-    /// The mapping, or `None` inside if mapping failed. Set at the first attempt.
+    /// The mapping. It is set at the first attempt to map the file, to `None` if the attempt
+    /// failed.
     map: OnceLock<Option<Bytes>>,
 }
 
@@ -140,7 +141,8 @@ impl SegmentReader for Reader {
             let detail = format!("it ends before the {bytes} bytes that a table points to");
             Error::corrupt(&self.name, offset, Corrupt::new("segment", 0, detail))
         };
-        // The pointer may be damaged, so the size is checked before memory is allocated.
+        // The value pointer from which `bytes` was read may be damaged, so `bytes` is checked
+        // before memory is allocated.
         if bytes > (1 << 20) && offset.saturating_add(bytes) > self.bytes()? {
             return Err(short());
         }

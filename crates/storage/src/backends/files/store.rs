@@ -16,8 +16,8 @@ use std::{
 use terrace_format::{Layout, LogId, TableId, Values, names::FileName};
 use terrace_vfs::{DirectoryLock, FileSystem};
 
-/// The state that a store shares with its logs and jobs. The lock on the store is released when
-/// the last of them is dropped.
+/// The state that a store shares with its logs and jobs. When the last of these owners is dropped,
+/// the lock on the store is released.
 pub(in crate::backends) struct Store {
     pub fs: Arc<dyn FileSystem>,
     pub tracker: Arc<dyn DurabilityTracker>,
@@ -27,13 +27,14 @@ pub(in crate::backends) struct Store {
     pub io_stats: IoStats,
     pub(super) mode: OpenMode,
     pub(super) unsettled: Unsettled,
-    /// The limit for the number of open tables, and for open segments or value files of directory
-    /// tables.
+    /// The maximum number of open tables. The same number limits open segments, or open value files
+    /// of directory tables.
     pub share: Arc<Share>,
-    /// The limit for files that are open because they wait to become durable, and for closed WALs.
+    /// The maximum number of files that are open because they wait to become durable. The same
+    /// number limits closed WALs.
     pub(super) waiting_max: usize,
-    /// Number of finished files of jobs that were not passed to the tracker yet. The counter needs
-    /// no memory ordering.
+    /// Number of files that jobs have finished but not passed to the durability tracker yet. The
+    /// counter needs no memory ordering.
     pub(super) held: AtomicUsize,
     /// Tables that the last listing found only under the name that old versions of LevelDB use.
     pub(super) old_names: Mutex<BTreeSet<TableId>>,
@@ -85,7 +86,7 @@ impl Store {
         }
     }
 
-    /// Returns the possible file names of an object. The first one is the name for new files.
+    /// Returns the possible file names of an object. New files get the first name.
     pub fn names(&self, object: ObjectId) -> Vec<String> {
         match object {
             ObjectId::Table(id) => vec![FileName::Table(id).to_string(), FileName::table_alternative(id)],
@@ -99,7 +100,7 @@ impl Store {
         }
     }
 
-    /// Returns the name under which the object exists.
+    /// Returns the name under which the object exists; `None` if it does not exist.
     pub fn name_there(&self, object: ObjectId) -> Option<String> {
         self.names(object).into_iter().find(|name| self.fs.open(name).is_ok())
     }
@@ -109,8 +110,9 @@ impl Store {
         self.names(object).swap_remove(0)
     }
 
-    /// Returns the name of the existing file, for messages, without I/O. If the last listing found
-    /// a table only under its old name, this is the old name.
+    /// Returns the name of the object's existing file, for messages, without I/O. If the last
+    /// listing found a table only under the name that old versions of LevelDB use, returns this
+    /// name.
     pub fn name_on_disk(&self, object: ObjectId) -> String {
         match object {
             ObjectId::Table(id) if self.old_names.lock().contains(&id) => FileName::table_alternative(id),

@@ -1,5 +1,5 @@
-//! The table cache. An SSTable is opened at its first use. If too many are open, the least
-//! recently used ones are closed.
+//! The table cache. An SSTable is opened at its first use. If too many SSTables are open, the
+//! least recently used ones are closed.
 //!
 //! A closed table takes memory only for its metadata. An open table takes a descriptor (none if it
 //! is mapped) and memory for its index and filter blocks. The next use of a closed table opens it
@@ -24,12 +24,12 @@ pub(in crate::backends) struct Tables {
     pub budget: Arc<Budget>,
     /// The number of open tables.
     open: AtomicUsize,
-    /// The holder of this lock takes no other lock except that of the memory budget, and does no
-    /// I/O.
+    /// The tables in their order for closing. A thread that holds this lock takes no other lock
+    /// except that of the memory budget, and does no I/O.
     clock: Mutex<Clock>,
 }
 
-/// Opens the file with the blocks of a table.
+/// A function that opens the file with the blocks of a table.
 pub(in crate::backends) type Find = dyn Fn(&TableMeta) -> Result<Input> + Send + Sync;
 
 /// All tables in the order of opening, and the position of the clock hand. The clock algorithm
@@ -45,9 +45,9 @@ pub(in crate::backends) struct FileTable {
     tables: Arc<Tables>,
     this: Weak<FileTable>,
     meta: TableMeta,
-    /// The reader of the open table; `None` while the table is closed. Lookups lock it shared.
-    /// Opening locks it exclusively, so that the table is opened only once. Closing skips tables
-    /// that are locked.
+    /// The reader of the open table; `None` while the table is closed. A lookup holds this lock
+    /// shared. A thread that opens the table holds it exclusively, so that the table is opened only
+    /// once. A thread that closes tables skips those whose lock is held.
     reader: RwLock<Option<Arc<Reader>>>,
     /// Whether the table was used since the clock hand last passed it.
     used: AtomicBool,
@@ -84,7 +84,8 @@ impl Tables {
             clock.tables.retain(|table| table.strong_count() > 0);
         }
         clock.tables.extend(opened.map(|table| table.this.clone()));
-        // Two rounds: the first may only clear the used flags.
+        // The clock hand passes each table at most twice. The first round may only clear the used
+        // flags.
         for _ in 0..2 * clock.tables.len() {
             let few = self.open.load(Relaxed) <= self.store.share.most();
             if few && !self.budget.tails_exceed() {
@@ -142,7 +143,8 @@ impl FileTable {
         Ok(reader)
     }
 
-    /// If the file is longer than the manifest states, adds this to the error text.
+    /// Adds a note to the text of `error` if the file is longer than the manifest states. `there`
+    /// is the size of the file.
     fn with_length(&self, there: u64, error: Error) -> Error {
         match error {
             Error::Corrupt { what, object, offset, detail } if there > self.meta.bytes && self.meta.bytes > 0 => {
@@ -153,8 +155,8 @@ impl FileTable {
         }
     }
 
-    /// Closes the table unless it is in use. Returns true if it is closed afterwards. Cursors keep
-    /// their reader, so they can continue.
+    /// Closes the table unless it is in use. Returns true if the table is closed afterwards.
+    /// Cursors have their own reference to the reader, so they can continue.
     fn close(&self) -> bool {
         let Some(mut open) = self.reader.try_write() else { return false };
         if open.take().is_some() {

@@ -1,5 +1,5 @@
-//! The value-log segments written since the store was opened. A job whose tables point into such a
-//! segment may have to make the segment durable.
+//! The value-log segments that were written since the store was opened, and may not be durable
+//! yet. A job whose tables point into such a segment may have to make the segment durable.
 use crate::placement::ObjectId;
 use parking_lot::Mutex;
 use std::{
@@ -13,14 +13,15 @@ use std::{
 };
 use terrace_vfs::WriteFile;
 
-/// The segments. While a thread holds this lock, it takes no other lock and does no I/O.
+/// The list of these segments. While a thread holds this lock, it takes no other lock and does no
+/// I/O.
 #[derive(Default)]
 pub(super) struct Unsettled(Mutex<BTreeMap<ObjectId, Open>>);
 
 /// A segment written since the store was opened.
 struct Open {
-    /// A second handle on the file. This handle can make the file durable while the segment's
-    /// writer still appends. The first job that depends on the segment takes the handle.
+    /// A second handle on the segment's file. It can make the file durable while the segment's
+    /// writer still appends. The first job that depends on the segment takes this handle.
     file: Option<Box<dyn WriteFile>>,
     progress: Arc<Progress>,
     fate: Arc<Fate>,
@@ -44,9 +45,9 @@ pub(super) struct Progress {
 pub(super) struct Fate(Mutex<Option<String>>);
 
 impl Fate {
-    /// Runs `sync` unless an earlier sync has failed. In that case it returns an error of a kind
-    /// that is not retried. Freeing space cures a full disk, but it does not restore the bytes that
-    /// a failed sync lost.
+    /// Runs `sync` unless an earlier sync has failed. After a failed sync it returns an error of a
+    /// kind that is not retried. Freeing space cures a full disk, but it does not restore the bytes
+    /// that a failed sync lost.
     pub fn attempt(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let mut failed = self.0.lock();
         if let Some(first) = &*failed {
@@ -56,24 +57,26 @@ impl Fate {
     }
 }
 
-/// The result of a job's claim on a segment.
+/// The result of [`Unsettled::claim`], by which a job claims a segment in order to make it
+/// durable.
 pub(super) enum Reservation {
-    /// The first claim: the handle with which the job makes the file durable, and the size so far.
+    /// This job is the first one that claims the segment. The job gets the handle with which it
+    /// makes the file durable, and the number of bytes that the file had at the claim.
     First { file: Box<Watched>, bytes: u64 },
-    /// No handle is left, because an earlier job took it or the segment is older than this opening
-    /// of the store. `Fate` is the state of the segment's syncs.
+    /// No handle is left: either an earlier job took it, or the segment was written before the
+    /// store was opened. `Fate` is the state of the segment's syncs.
     Before(Arc<Fate>),
 }
 
 impl Unsettled {
-    /// Adds a new segment. `file` is a second handle on it.
+    /// Adds a new segment. `file` is a second handle on the segment's file.
     pub fn add(&self, segment: ObjectId, file: Option<Box<dyn WriteFile>>, progress: Arc<Progress>, fate: Arc<Fate>) {
         self.0.lock().insert(segment, Open { file, progress, fate });
     }
 
     /// Claims `segment` for a job whose tables point into it. The first job gets the second handle
-    /// and the number of bytes so far. Later jobs get the state of the segment's syncs. So do jobs
-    /// that depend on a segment that was written before the store was opened.
+    /// and the number of bytes so far. Later jobs get the state of the segment's syncs. A job also
+    /// gets this state if the segment was written before the store was opened.
     pub fn claim(&self, segment: ObjectId) -> Reservation {
         let mut open = self.0.lock();
         let Some(open) = open.get_mut(&segment) else { return Reservation::Before(Arc::default()) };
@@ -86,11 +89,11 @@ impl Unsettled {
         }
     }
 
-    /// Closes the second handle on `segment`. Called when no job will claim the segment for the
-    /// first time any more.
+    /// Closes the second handle on `segment`. Called when it is certain that no job will claim the
+    /// segment for the first time.
     pub fn release(&self, segment: ObjectId) {
         let twin = self.0.lock().get_mut(&segment).and_then(|open| open.file.take());
-        drop(twin); // closes a file, which is I/O
+        drop(twin); // closes the file, which is I/O
     }
 
     /// Returns the progress of the writer of `segment`; `None` if it was written before the store
@@ -102,7 +105,7 @@ impl Unsettled {
     /// Removes a deleted segment from the list.
     pub fn forget(&self, segment: ObjectId) {
         let open = self.0.lock().remove(&segment);
-        drop(open); // closes a file, which is I/O
+        drop(open); // closes the file, which is I/O
     }
 }
 

@@ -34,7 +34,7 @@ pub fn open(path: &Path, mode: OpenMode, setup: &StorageConfig) -> Result<Arc<Ra
             .map_err(|error| Error::Unsupported(format!("direct_io=true is refused: {error}")))?,
         false => device.keeping(),
     };
-    // A child process that outlives this process must not keep the lock.
+    // The lock of the device must end with this process, even if a forked child lives longer.
     let device = device.guarded(|descriptor| Box::new(KeptFromChildren::new(&descriptor)));
     let name = path.display().to_string();
     let fs = RawFs::writing(Arc::new(device), &*name, setup.padding);

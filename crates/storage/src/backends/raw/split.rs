@@ -1,6 +1,6 @@
 //! A store in two places, as in LevelDB-Raw. WALs and tables are in slots of a raw device. All
 //! other files (manifest, `CURRENT`, `LOCK`) are in a directory. The file `DATA` in the directory
-//! names the device and the formatting of the device:
+//! names the device and the number that the device got when it was formatted:
 //!
 //! ```text
 //! device = /dev/sdb2

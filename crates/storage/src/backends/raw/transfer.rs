@@ -51,8 +51,8 @@ pub fn export(from: &RawFs, to: &Path) -> Result<Copied> {
     Ok(Copied { files: copied.files + more.files, bytes: copied.bytes + more.bytes })
 }
 
-/// Returns whether a file called `name` would be in the target directory or in its `lost` folder.
-/// The names on a device are untrusted.
+/// Returns whether a copy of the file `name` would be in the target directory or in its folder
+/// `lost`. The check is necessary because the names on a device are untrusted.
 pub fn stays_within(name: &str) -> bool {
     let last = name.strip_prefix("lost/").unwrap_or(name);
     !last.is_empty() && !last.contains('/') && !last.starts_with('.')

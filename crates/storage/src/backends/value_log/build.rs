@@ -1,6 +1,6 @@
-//! Builds tables with value pointers. A build counts the bytes that each table keeps alive in each
-//! segment, depends on the segments of WALs, and relocates values out of the victims of value-log
-//! GC.
+//! Writes the tables of a job in a store with a value log: tables with value pointers. The job
+//! counts the bytes that each table keeps alive in each segment, depends on the segments of WALs,
+//! and relocates values out of the victims of value-log GC (the segments that GC empties).
 use super::shared::ValueLogInner;
 use crate::{
     DurabilityHandle, Result,
@@ -15,7 +15,7 @@ use terrace_format::{
     value_log::{Framer, StoredValue, ValuePointer, put_inline},
 };
 
-/// Starts a build of tables with value pointers.
+/// Starts to write the tables of a job, with value pointers.
 pub(super) fn begin(shared: Arc<ValueLogInner>, hint: Hint) -> Result<Box<dyn TableSink>> {
     let inner = shared.inner.begin(hint)?;
     let gc_victims = shared.condemned.lock().clone();
@@ -35,11 +35,12 @@ struct SeparatingBuild {
     shared: Arc<ValueLogInner>,
     inner: Box<dyn TableSink>,
     gc_victims: Arc<BTreeSet<ObjectId>>,
-    /// The segment that this build writes.
+    /// The value-log segment that this job writes.
     own: Option<OwnSegment>,
-    /// For each segment into which the open table points, the number of bytes.
+    /// The segments into which the open table points, each with the number of bytes to which the
+    /// table points.
     refs: BTreeMap<ObjectId, u64>,
-    /// For each finished table, the segments into which it points, each with the number of bytes
+    /// For each finished table: the segments into which it points, each with the number of bytes
     /// (see `refs`).
     finished: Vec<Vec<(ObjectId, u64)>>,
     /// Segments of WALs to which memtable entries pointed.
@@ -47,7 +48,7 @@ struct SeparatingBuild {
     stored: Vec<u8>,
 }
 
-/// The segment to which this build writes values, in key order.
+/// The value-log segment to which a job writes values, in key order.
 struct OwnSegment {
     id: SegmentId,
     framer: Framer,
@@ -62,17 +63,19 @@ impl SeparatingBuild {
         *self.refs.entry(ObjectId::from(pointer)).or_default() += pointer.kept_bytes();
     }
 
-    /// Returns whether the build's segment is full, so that the next table begins a new segment.
+    /// Returns whether the segment that this job writes is full. The next table then begins a new
+    /// segment.
     fn is_own_full(&self) -> bool {
         self.own.as_ref().is_some_and(|own| own.bytes >= self.shared.setup.value_log_segment_size)
     }
 
-    /// Returns whether `value` is large enough for a segment.
+    /// Returns whether `value` is large enough to be stored in a segment.
     fn is_separated(&self, value: &[u8]) -> bool {
         value.len() >= self.shared.setup.value_log_threshold
     }
 
-    /// Appends the value of `internal` to the build's segment, and stores the pointer.
+    /// Appends the value of `internal` to the segment that this job writes, and adds an entry with
+    /// the value pointer to the open table.
     fn put_separated(&mut self, internal: &[u8], value: &[u8], origin: Origin) -> Result<()> {
         let parsed = key::apart(internal);
         let own =
@@ -92,8 +95,8 @@ impl SeparatingBuild {
         self.inner.keep(EntryRef { key: internal, stored: &self.stored, origin })
     }
 
-    /// Relocates the value at `pointer` to the build's segment. If the value cannot be read, it
-    /// stays where it is, and reads of this value report the error.
+    /// Relocates the value at `pointer` to the segment that this job writes. If the value cannot be
+    /// read, the entry keeps its old pointer, and reads of this value report the error.
     fn relocate(&mut self, entry: EntryRef<'_>, pointer: &ValuePointer) -> Result<()> {
         let shared = self.shared.clone();
         let parsed = key::apart(entry.key);
@@ -104,7 +107,8 @@ impl SeparatingBuild {
         }
     }
 
-    /// Keeps a pointer to a value that cannot be read.
+    /// Adds the entry of a value that cannot be relocated, because it cannot be read. Also records
+    /// the GC victim (segment that GC empties) that contains the value.
     fn keep_unreadable(&mut self, entry: EntryRef<'_>, pointer: &ValuePointer) -> Result<()> {
         self.shared.unrelocated_victims.lock().insert(ObjectId::from(pointer));
         self.keep_pointer(entry, pointer)
@@ -124,8 +128,8 @@ impl TableSink for SeparatingBuild {
     fn begin_table(&mut self, id: TableId) -> Result<()> {
         self.inner.begin_table(id)?;
         if self.own.is_none() || self.is_own_full() {
-            // A segment gets the number of the first table that points to it. No other segment can
-            // have that number.
+            // A segment gets the number of the first table that points to it. File numbers are
+            // never used twice, so no other segment has that number.
             let framer = self.shared.framer(id.0);
             self.own = Some(OwnSegment { id: SegmentId(id.0), framer, bytes: 0, frame: Vec::new() });
         }
@@ -138,7 +142,7 @@ impl TableSink for SeparatingBuild {
         }
         let pointer = match self.shared.parse(entry.stored)? {
             StoredValue::At(pointer) => pointer,
-            // The entry was written without the WAL, so its value is in no segment yet.
+            // The entry was written without the WAL, so its value is not in a segment yet.
             StoredValue::Inline(value) if entry.origin == Origin::Memory && self.is_separated(value) => {
                 return self.put_separated(entry.key, value, entry.origin);
             }
@@ -178,8 +182,8 @@ impl TableSink for SeparatingBuild {
         self.inner.delete_range(fragment)
     }
 
-    /// Returns the size of the open table in bytes. If the build's segment is full, returns a huge
-    /// number, so that the table ends together with the segment.
+    /// Returns the size of the open table in bytes. If the segment that this job writes is full,
+    /// returns a huge number, so that the table ends together with the segment.
     fn table_bytes(&self) -> u64 {
         if self.is_own_full() { u64::MAX } else { self.inner.table_bytes() }
     }

@@ -15,7 +15,8 @@ use terrace_format::{
     value_log::{Framer, Frames, INLINE, MAGIC, ValuePointer},
 };
 
-/// If the frame buffer has grown beyond this size, it is freed.
+/// The buffer in which a WAL's frames are encoded is freed if it has grown beyond this number of
+/// bytes.
 const FRAME_BYTES_MAX: usize = 1 << 20;
 
 /// Creates WAL `id`. Its first batch is `first`.
@@ -48,11 +49,12 @@ struct WalSegmentWriter {
     shared: Arc<ValueLogInner>,
     id: LogId,
     segment: Box<dyn SegmentWriter>,
-    /// Whether batches without a separated value are written to a sidecar.
+    /// Whether batches without a separated value are written to a sidecar and not to the segment.
     has_sidecar: bool,
     /// The sidecar. It is created when the first batch without a separated value is written.
     sidecar: Option<Box<dyn LogWriter>>,
-    /// Whether the segment has a durable mark that covers writes in the sidecar.
+    /// Whether the segment has a durable mark (a record which states that earlier writes were
+    /// synced) that covers writes in the sidecar.
     sidecar_marked: bool,
     framer: Framer,
     converter: BatchConverter,
@@ -87,7 +89,7 @@ impl WalSegmentWriter {
         sidecar.append(batch.as_bytes())
     }
 
-    /// Returns whether no value of `batch` is separated.
+    /// Returns whether no value of `batch` is long enough to be separated.
     fn has_no_separated_value(&self, batch: &Batch) -> bool {
         let is_separated = |op| matches!(op, Op::Put(_, value) if value.len() >= self.converter.threshold);
         !batch.ops().any(is_separated)
@@ -108,17 +110,17 @@ impl LogWriter for WalSegmentWriter {
         Ok(&[])
     }
 
-    /// Syncs each file that has new data. The segment is synced first: recovery ignores a sidecar
-    /// whose segment has no durable name.
+    /// Syncs the segment and the sidecar, each only if it has new data. The segment is synced
+    /// first, because recovery ignores a sidecar whose segment has no durable name.
     fn sync(&self) -> Result<()> {
         self.segment.sync()?;
         self.sidecar.iter().try_for_each(|sidecar| sidecar.sync())
     }
 
-    /// Writes the durable mark to the sidecar, or to the segment if there is no sidecar. The
-    /// segment also gets the first mark after the sidecar was created. If the sidecar is lost
-    /// later, that mark shows that durable writes are missing. With `direct_io` no mark is written
-    /// to a segment.
+    /// Writes the durable mark (a record which states that earlier writes were synced) to the
+    /// sidecar, or to the segment if there is no sidecar. After the sidecar was created, the first
+    /// mark is also written to the segment. If the sidecar is lost later, this mark in the segment
+    /// shows that durable writes are missing. With `direct_io` no mark is written to a segment.
     fn mark_durable(&mut self, next: SeqNo) -> Result<()> {
         if let Some(sidecar) = &mut self.sidecar {
             sidecar.mark_durable(next)?;
@@ -165,7 +167,8 @@ impl BatchConverter {
         self.batch.clear();
     }
 
-    /// Adds `op`. Its entry in the segment is at `offset` and is `bytes` bytes long.
+    /// Adds `op` to the converted batch. The entry of `op` in the segment is at `offset` and is
+    /// `bytes` bytes long.
     fn add(&mut self, op: Op<'_>, offset: u64, bytes: u64) {
         let Op::Put(key, value) = op else { return self.batch.add(op) };
         if value.len() < self.threshold {
@@ -184,8 +187,8 @@ impl BatchConverter {
     }
 }
 
-/// Opens both files of WAL `id`. One file may be missing: a WAL without batches of small values
-/// has no sidecar, and a damaged store may have lost either file.
+/// Opens both files of WAL `id`: the segment and the sidecar. One file may be missing: a WAL
+/// without batches of small values has no sidecar, and a damaged store may have lost either file.
 pub(super) fn open(shared: &ValueLogInner, id: LogId) -> Result<Box<dyn LogReader>> {
     let segment = match open_any(shared, ObjectId::Wal(id)) {
         Err(Error::Missing { object, .. }) => Err(Error::Missing { what: "log", object }),
@@ -198,10 +201,11 @@ pub(super) fn open(shared: &ValueLogInner, id: LogId) -> Result<Box<dyn LogReade
     Ok(Box::new(MergedWal::new(segment.ok(), Box::new(sidecar))))
 }
 
-/// Opens any segment as a log.
+/// Opens a segment, of a WAL or of relocated values, as a log.
 pub(super) fn open_any(shared: &ValueLogInner, id: ObjectId) -> Result<Box<dyn LogReader>> {
     let segment = shared.inner.open_segment(id)?;
-    // A hole at the end, however large, is not read, except for its first bytes.
+    // The segment may end in a hole (zeros that were never written), however large. The reader
+    // reads only the first bytes of the hole.
     let data_end = segment.data_end()?.saturating_add(BLOCK_BYTES as u64);
     let frames = Frames::new(id.number(), segment.bytes()?.min(data_end));
     let converter = BatchConverter::new(id, shared.setup.value_log_threshold);
@@ -212,12 +216,13 @@ pub(super) fn open_any(shared: &ValueLogInner, id: ObjectId) -> Result<Box<dyn L
     Ok(Box::new(reader))
 }
 
-/// A WAL sidecar. All values in it are stored inline, whatever the present threshold.
+/// A WAL sidecar. All values in it are stored inline, even if they are long enough for the value
+/// log by the present threshold.
 struct Sidecar {
     reader: Box<dyn LogReader>,
     /// The path of the sidecar, for messages. Messages about other files name the segment.
     path: String,
-    /// Whether a torn end was already reported.
+    /// Whether this reader has already reported that the sidecar ends within a record.
     torn: bool,
 }
 
@@ -255,9 +260,10 @@ impl LogReader for Sidecar {
 struct SegmentLogReader {
     segment: Arc<dyn SegmentReader>,
     frames: Frames,
-    /// The first event of the log, until it is returned.
+    /// The first event, which was read when the log was opened; `None` after it was returned.
     head: Option<LogEvent>,
-    /// Whether the first event was a batch.
+    /// Whether the first event of the log was a batch. If so, Terrace wrote the log, and the start
+    /// of the log is not lost.
     ours: bool,
     converter: BatchConverter,
 }
@@ -267,8 +273,8 @@ impl SegmentLogReader {
         let segment = &self.segment;
         self.frames.next(|offset, buf| {
             let read = segment.read(offset, buf.len() as u64).or_else(|error| {
-                // The segment's writer may end the segment in the meantime, which truncates the
-                // preallocated zeros.
+                // The segment's writer may end the segment during this read, which truncates the
+                // preallocated zeros. The missing bytes are then zeros.
                 let there = segment.bytes()?.saturating_sub(offset);
                 if there < buf.len() as u64 { segment.read(offset, there) } else { Err(error) }
             })?;
@@ -280,8 +286,8 @@ impl SegmentLogReader {
 }
 
 impl LogReader for SegmentLogReader {
-    /// Returns whether Terrace wrote the log. Only Terrace writes segments, but a segment that
-    /// lost its start has no first batch.
+    /// Returns whether Terrace wrote the log. Only Terrace writes segments, so the result is false
+    /// only for a segment that lost its start and has no first batch.
     fn ours(&self) -> bool {
         self.ours
     }

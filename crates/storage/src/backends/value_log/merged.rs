@@ -21,19 +21,20 @@ pub(super) struct MergedWal {
     ours: bool,
 }
 
-/// One of the two files, read ahead to its next record.
+/// One of the two files of the WAL, read ahead to its next record.
 struct MergeInput {
     reader: Box<dyn LogReader>,
-    /// Corruption that precedes the next record.
+    /// Reports of corruption between the last returned record and the next record.
     bad: VecDeque<LogEvent>,
     ahead: Ahead,
 }
 
 enum Ahead {
-    /// The record was returned. The next record of the file is read only in the next call, because
-    /// the caller may still have to [store](LogReader::store) the returned record.
+    /// No record is read ahead, because the last one was just returned to the caller. The caller
+    /// may still have to [store](LogReader::store) that record, which the reader must not have
+    /// passed. The next record of the file is therefore read only in the next call.
     Nothing,
-    /// The next record, with the sequence number of its batch.
+    /// The next record, which was read ahead, with the sequence number of its batch.
     Record(SeqNo, LogEvent),
     End(LogEvent),
     Unreadable(Error),
@@ -57,8 +58,9 @@ impl MergeInput {
         }
     }
 
-    /// Returns the sort key of the next event of this file; the lowest is returned first.
-    /// Corruption sorts directly before the record that follows it.
+    /// Returns the sort key of the next event of this file. Of the two files, the one with the
+    /// lower key returns its event first. Corruption sorts directly before the record that follows
+    /// it.
     fn order(&self) -> (u8, SeqNo) {
         match &self.ahead {
             Ahead::Record(first, _) => (0, *first),
@@ -81,8 +83,8 @@ fn is_head(record: &LogEvent) -> bool {
 }
 
 impl MergedWal {
-    /// Merges a segment and its sidecar. The first record of the sidecar only identifies the
-    /// writer. It is skipped, unless there is no segment.
+    /// Merges a segment and its sidecar. The first record of the sidecar only shows which program
+    /// wrote the file. It is skipped, unless there is no segment.
     pub fn new(segment: Option<Box<dyn LogReader>>, sidecar: Box<dyn LogReader>) -> MergedWal {
         let ours = segment.as_ref().map_or(sidecar.ours(), |segment| segment.ours());
         let mut sidecar = MergeInput::new(sidecar);

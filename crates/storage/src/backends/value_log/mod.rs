@@ -81,7 +81,8 @@ impl StoreInfo for ValueLog {
 
     fn limits(&self) -> Limits {
         let inner = self.shared.inner.limits();
-        // An inline value has one byte before it: a marker, or the codec of a compressed value.
+        // The stored form of an inline value begins with one extra byte: a marker, or the codec of
+        // a compressed value. Values are therefore limited to one byte less.
         Limits { value_bytes_max: inner.value_bytes_max - 1, ..inner }
     }
 
@@ -240,7 +241,7 @@ impl ObjectStore for ValueLog {
     fn set_aside(&self, object: ObjectId) -> Result<()> {
         let segment = self.shared.inner.set_aside(object);
         let ObjectId::Wal(log) = object else { return segment };
-        // A WAL may have a segment, a sidecar, or both.
+        // A damaged WAL may have only one of its two files, the segment or the sidecar.
         match (segment, self.shared.inner.set_aside(ObjectId::WalSidecar(log))) {
             (segment, Err(Error::Missing { .. })) => segment,
             (Err(Error::Missing { .. }), sidecar) => sidecar,

@@ -1,4 +1,4 @@
-//! The state that a value log shares with its WALs and builds.
+//! The state that a store with a value log shares with its WALs and its running jobs.
 use crate::{
     Error, Result, StorageConfig,
     backends::layout::decode_format_file,
@@ -17,15 +17,15 @@ use terrace_format::{
     value_log::{Framer, StoredValue, ValuePointer, WAL_SIDECAR, read_entry},
 };
 
-/// State shared with the WALs and builds of the store.
+/// The state that a store shares with its WALs and its running jobs.
 pub(super) struct ValueLogInner {
     pub inner: Box<dyn Storage>,
     pub setup: StorageConfig,
     pub segments: Arc<OpenFiles<ObjectId, Arc<dyn SegmentReader>>>,
-    /// The GC victims: segments out of which builds relocate values. While a thread holds this
-    /// lock, it takes no other lock and does no I/O.
+    /// The GC victims: segments out of which jobs relocate values. While a thread holds this lock,
+    /// it takes no other lock and does no I/O.
     pub condemned: Mutex<Arc<BTreeSet<ObjectId>>>,
-    /// The victims with values that builds could not read; see
+    /// The GC victims with values that jobs could not read; see
     /// [`ValueStore::unrelocated_victims`](crate::placement::ValueStore::unrelocated_victims).
     /// While a thread holds this lock, it takes no other lock and does no I/O.
     pub unrelocated_victims: Mutex<BTreeSet<ObjectId>>,
@@ -52,19 +52,19 @@ impl ValueLogInner {
         Ok(*self.wal_sidecar.get_or_init(|| self.setup.wal_sidecar && announced))
     }
 
-    /// Returns the segment. Opens it if it is not open.
+    /// Returns the segment `object`. Opens the segment if it is not open.
     pub fn segment(&self, object: ObjectId) -> Result<Arc<dyn SegmentReader>> {
         self.segments.get(&object, || self.inner.open_segment(object))
     }
 
-    /// Decodes `stored`.
+    /// Decodes `stored`, the stored form of a value: an inline value or a value pointer.
     pub fn parse<'a>(&self, stored: &'a [u8]) -> Result<StoredValue<'a>> {
         StoredValue::parse(stored)
             .map_err(|found| Error::corrupt(format!("a table of {}", self.inner.name()), 0, found))
     }
 
-    /// Returns whether an entry that is passed to a build has a value. The key of the entry may be
-    /// corrupt.
+    /// Returns whether the entry with the key `internal` is a put, and therefore has a value.
+    /// Returns an error if the key is corrupt.
     pub fn is_put(&self, internal: &[u8]) -> Result<bool> {
         let corrupt = |found| Error::corrupt(format!("an entry for a table of {}", self.inner.name()), 0, found);
         Ok(key::parse(internal).map_err(corrupt)?.kind == Kind::Put)
@@ -82,10 +82,10 @@ impl ValueLogInner {
         })
     }
 
-    /// Reads the entry at `pointer` without verifying it. If the segment is mapped and `in_place`
-    /// is set, the entry is read from the mapping. Otherwise it is read by a system call: if the
-    /// page is unreadable, a system call returns an error, but a page fault in a mapping would kill
-    /// the process.
+    /// Reads the entry at `pointer` without verifying it. With `in_place` the entry is read from
+    /// the mapping of the segment, if the segment is mapped. Otherwise it is read by a system call.
+    /// A system call returns an error if a page is unreadable; a page fault in the mapping would
+    /// kill the process.
     pub fn entry(&self, pointer: &ValuePointer, in_place: bool) -> Result<Bytes> {
         let segment = self.segment_of(pointer)?;
         let shown = segment.shown().filter(|_| in_place);
@@ -100,7 +100,8 @@ impl ValueLogInner {
     pub fn value_of(&self, pointer: &ValuePointer, entry: Bytes, user: &[u8], seq: SeqNo) -> Result<Bytes> {
         let value = match self.value_in(pointer, &entry, user, seq)? {
             Cow::Owned(value) => return Ok(Bytes::from(value)),
-            // The value is the last part of the entry, so it is returned without a copy.
+            // The value is the last part of the entry, so this function returns that part without a
+            // copy.
             Cow::Borrowed(value) => value.len(),
         };
         let range = entry.len() - value..entry.len();
@@ -120,7 +121,7 @@ impl ValueLogInner {
     }
 }
 
-/// Returns the range of an entry in its segment.
+/// Returns the range of bytes of an entry in its segment.
 pub(super) fn range_of(pointer: &ValuePointer) -> Range<u64> {
     pointer.offset..pointer.offset.saturating_add(pointer.bytes)
 }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 /// Size of a buffer in bytes.
 pub(super) const BYTES: usize = 256 << 10;
 
-/// The read-ahead buffer of one cursor. Blocks may still refer to it after the cursor has moved
-/// on. Returns to the pool when dropped.
+/// The read-ahead buffer of one cursor. Blocks may still refer to the buffer after the cursor has
+/// moved on. The buffer returns to the pool when this value is dropped.
 pub(super) struct Buffer {
     bytes: Arc<Vec<u8>>,
     held: Held,
@@ -33,7 +33,7 @@ impl Buffer {
         Buffer { bytes: Arc::new(bytes), held }
     }
 
-    /// Returns the bytes that the last [`fill`](Buffer::fill) read.
+    /// Returns the bytes that the last call of [`fill`](Buffer::fill) read.
     pub fn filled(&self) -> &Arc<Vec<u8>> {
         &self.bytes
     }

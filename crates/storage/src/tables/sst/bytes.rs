@@ -24,9 +24,9 @@ pub(crate) trait ByteSource: Send + Sync {
     /// Hints the processor to load the mapped bytes of `range` into its caches, without waiting for
     /// them. `range` may extend beyond the table.
     fn prefetch(&self, range: Range<u64>);
-    /// Returns whether the bytes are mapped into memory.
+    /// Returns whether the bytes of the table are mapped into memory.
     fn mapped(&self) -> bool;
-    /// Returns the size in bytes.
+    /// Returns the size of the table in bytes.
     fn bytes(&self) -> u64;
     /// Returns the name of the file, for messages.
     fn name(&self) -> &str;

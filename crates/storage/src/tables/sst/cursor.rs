@@ -27,14 +27,15 @@ impl Reader {
     }
 }
 
-/// A position in the index, and the data block at this position.
+/// The source of an SSTable's blocks: a position in the index, and the data block at this
+/// position.
 pub(super) struct TableBlocks {
     table: Arc<Reader>,
     how: TableReadOptions,
-    /// Position in the index. Out of range before the first block and after the last one.
+    /// The position in the index. It is out of range before the first block and after the last one.
     index: usize,
     spans: Spans,
-    /// The loaded block and its index position.
+    /// The position in the index and the handle of the loaded block; `None` if no block is loaded.
     loaded: Option<(usize, Handle)>,
 }
 
@@ -43,8 +44,8 @@ impl TableBlocks {
         TableBlocks { table, how, index: 0, spans: Spans::default(), loaded: None }
     }
 
-    /// Loads the block at `index` into `data` and applies `step`. If there is no such block, `data`
-    /// is invalid afterwards.
+    /// Loads the block at `self.index` into `data` and applies `step`. If there is no such block,
+    /// `data` is invalid afterwards.
     fn load(&mut self, data: &mut BlockCursor, step: impl FnOnce(&mut BlockCursor) -> Step) -> Result<()> {
         let previous = self.loaded.take();
         let Some(handle) = self.table.tail.index.handle(self.index) else {
@@ -54,7 +55,8 @@ impl TableBlocks {
         let loaded = Some((self.index, handle));
         if previous != loaded {
             if previous.is_some() {
-                // Frees the block before the next read. After an error `data` must be invalid.
+                // The old block is freed before the next block is read. If the read fails, `data`
+                // must be invalid.
                 data.set_block(None);
             }
             data.set_block(Some(self.spans.block(&self.table, handle, self.how)?));
@@ -71,7 +73,8 @@ impl TableBlocks {
         key.is_none_or(|key| self.table.order.internal(key, self.table.upper(self.index)).is_le())
     }
 
-    /// Returns the error for a key out of order in the loaded block, and invalidates `data`.
+    /// Returns the error for a key of the loaded block that is out of order, and invalidates
+    /// `data`.
     fn out_of_order(&self, data: &mut BlockCursor, detail: &str) -> Error {
         data.set_block(None);
         let offset = self.loaded.map_or(0, |(_, handle)| handle.offset);
@@ -95,13 +98,14 @@ impl TableBlocks {
         if in_bounds { Ok(()) } else { Err(self.out_of_order(data, PAST_BLOCK_END)) }
     }
 
-    /// Moves `data` within the loaded block by `step`. An error of the block is reported as
-    /// corruption of the table.
+    /// Moves `data` within the loaded block by `step`. Reports an error in the block as corruption
+    /// of the table.
     fn step(&self, data: &mut BlockCursor, step: impl FnOnce(&mut BlockCursor) -> Step) -> Result<()> {
         step(data).map_err(|found| self.table.corrupt_at(self.loaded.map_or(0, |(_, handle)| handle.offset))(found))
     }
 
-    /// Returns whether the loaded block is the one in which the index locates `key`.
+    /// Returns whether the index locates `key` in the loaded block, so that a seek needs no other
+    /// block.
     fn covers(&self, key: &[u8], data: &BlockCursor) -> bool {
         let order = &self.table.order;
         self.loaded.is_some()

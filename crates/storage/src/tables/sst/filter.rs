@@ -92,11 +92,11 @@ impl FilterKeys {
     }
 }
 
-/// Keys, concatenated.
+/// A list of keys, stored one after the other.
 #[derive(Default)]
 pub(super) struct Keys {
     bytes: Vec<u8>,
-    /// End offset of each key in `bytes`.
+    /// The end offset of each key in `bytes`.
     ends: Vec<usize>,
 }
 
@@ -123,7 +123,8 @@ pub(super) enum Filter {
 }
 
 impl Filter {
-    /// Returns whether the table may contain `user_key`. Called before the index is searched.
+    /// Returns whether the table may contain `user_key`. Called before the index is searched. Only
+    /// a filter for the whole table can exclude a key here.
     pub fn table_may_match(&self, user_key: &[u8]) -> bool {
         match self {
             Filter::Whole(policy, filter) => policy.may_match(user_key, filter),
@@ -131,7 +132,8 @@ impl Filter {
         }
     }
 
-    /// Returns whether the data block at `offset` may contain `user_key`.
+    /// Returns whether the data block at `offset` may contain `user_key`, according to the block's
+    /// filter.
     pub fn block_may_match(&self, offset: u64, user_key: &[u8]) -> bool {
         match self {
             Filter::Blocks(block) => block.may_match(offset, user_key),
@@ -139,7 +141,7 @@ impl Filter {
         }
     }
 
-    /// Returns its memory in bytes.
+    /// Returns the size of the filter in memory, in bytes.
     pub fn byte_len(&self) -> usize {
         match self {
             Filter::None => 0,

@@ -17,7 +17,7 @@ use terrace_format::{
     key::{self, TRAILER_BYTES},
 };
 
-/// Smallest and largest internal key.
+/// The smallest and the largest internal key of a table.
 type Ends = [Vec<u8>; 2];
 
 /// Returns an error if the table's bounds differ from those in `meta`. If `meta` has no bounds,
@@ -57,7 +57,8 @@ fn difference(name: &str, own: &[u8], bound: &[u8]) -> String {
     format!("its {name} key is {is}, the manifest says {says}: the file holds another table")
 }
 
-/// Returns whether the parts in memory are consistent with these bounds of the table.
+/// Returns whether the parts of the table that are in memory are consistent with the given
+/// smallest and largest key.
 fn fits(tail: &Tail, order: &KeyOrder, [smallest, largest]: [&Vec<u8>; 2]) -> bool {
     let Some(properties) = &tail.properties else { return false };
     let ranges = tail.range_tombstones.as_ref().and_then(|ranges| ranges.bounds());

@@ -14,10 +14,10 @@ use terrace_format::{
 /// factor is rejected.
 const EXPANSION_MAX: usize = 64;
 
-/// Index entries in key order.
+/// The decoded index of a table: its entries in key order, one for each data block.
 pub(super) struct Index {
-    /// Index keys. Each is at or after the last key of its block, and before the first key of the
-    /// next block.
+    /// The index keys. The index key of a block is at or after the last key of the block, and
+    /// before the first key of the next block.
     fences: Fences,
     handles: Vec<Handle>,
 }
@@ -79,7 +79,7 @@ impl Index {
         self.fences.key(at)
     }
 
-    /// Returns its memory in bytes.
+    /// Returns the size of the index in memory, in bytes.
     pub fn byte_len(&self) -> usize {
         self.fences.byte_len() + size_of::<Handle>() * self.handles.capacity()
     }

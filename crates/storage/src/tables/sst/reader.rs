@@ -1,5 +1,5 @@
-//! Reads one SSTable: point lookups in this file, cursors in `cursor.rs`, verification in
-//! `verify.rs`.
+//! Reads one SSTable. Point lookups are in this file, cursors are in `cursor.rs`, and the
+//! verification of a whole table is in `verify.rs`.
 use super::{
     ByteSource,
     filter::Filter,
@@ -52,8 +52,8 @@ impl Reader {
         Ok(Reader { id, source, order, policy, tail, budget, bounds, uid, _tail_held: tail_held })
     }
 
-    /// Returns the newest entry of `lookup`'s user key with a sequence number at or below
-    /// `lookup`'s.
+    /// Returns the newest entry of a user key with a sequence number at or below a given one.
+    /// `lookup` contains the user key and this sequence number.
     pub fn get(&self, lookup: &[u8], how: TableReadOptions) -> Result<Option<Found>> {
         let Some(handle) = self.block_for(lookup) else { return Ok(None) };
         let corrupt = self.corrupt_at(handle.offset);
@@ -100,7 +100,8 @@ impl Reader {
     /// Returns approximately how many bytes of the table precede `key`.
     pub fn offset_of(&self, key: &[u8]) -> u64 {
         let block = self.tail.index.handle(self.tail.index.seek(&self.order, key));
-        // For a key after the last data block: the metaindex block, which follows the data blocks.
+        // A key after the last data block gets the offset of the metaindex block, which follows all
+        // data blocks.
         block.unwrap_or(self.tail.footer.metaindex).offset
     }
 
@@ -119,7 +120,7 @@ impl Reader {
         anchors
     }
 
-    /// Returns the number of bytes of data blocks.
+    /// Returns approximately the number of bytes of the table's data blocks.
     pub fn data_bytes(&self) -> u64 {
         self.tail.footer.metaindex.offset
     }
@@ -181,7 +182,9 @@ impl Reader {
         if is_tighter { largest } else { listed }
     }
 
-    /// Returns whether `key` may be the first key of block `at`.
+    /// Returns whether `key` may be the first key of block `at`. It must be greater than the index
+    /// key of the previous block. In the first block it must not be less than the table's smallest
+    /// key.
     pub(super) fn may_begin(&self, at: usize, key: &[u8]) -> bool {
         match at.checked_sub(1) {
             Some(before) => self.order.internal(self.tail.index.key(before), key).is_lt(),
@@ -207,7 +210,8 @@ impl Reader {
     }
 }
 
-/// Converts the result of a lookup in a block to [`Found`], which has the bytes of the value.
+/// Converts the result of a lookup in a block to [`Found`], which has the bytes of the value
+/// instead of their position in the block.
 fn to_found(
     found: Option<(SeqNo, Kind, Range<usize>)>,
     value: impl FnOnce(Range<usize>) -> Option<Bytes>,
@@ -217,7 +221,8 @@ fn to_found(
     Ok(Some(Found { seq, kind, value }))
 }
 
-/// Returns whether the block with this trailer is stored uncompressed.
+/// Returns whether the block in `sealed`, which ends with the block's trailer, is stored
+/// uncompressed.
 fn is_stored_raw(sealed: &[u8]) -> bool {
     sealed.len().checked_sub(BLOCK_TRAILER_BYTES).is_some_and(|codec_at| sealed[codec_at] == Codec::None as u8)
 }

@@ -36,11 +36,11 @@ pub(crate) struct SstSalvager {
     /// Whether the blocks were found by the index. Each block is then a data block, and the index
     /// key of a block is an upper bound of its keys.
     indexed: bool,
-    /// The last key that was returned or skipped.
+    /// The last key that was returned or skipped. All keys of later blocks must be greater.
     last: Vec<u8>,
-    /// Losses that are returned before the next step.
+    /// Losses that the next calls return, before they process the next step.
     lost: VecDeque<Loss>,
-    /// Range tombstones, if they were found without an index.
+    /// The range tombstones of the table, if they were found without an index.
     ranges: Option<Arc<RangeTombstones>>,
     /// Smallest and largest internal key according to the manifest; empty if unknown. If keys are
     /// out of order, these bounds decide which keys are impossible. If keys are in order, the table
@@ -49,13 +49,13 @@ pub(crate) struct SstSalvager {
 }
 
 enum Step {
-    /// A block, and an upper bound of its keys. The bound is empty if unknown.
+    /// A block at this handle, and an upper bound of its keys. The bound is empty if it is unknown.
     Block(Handle, Vec<u8>),
     /// A range of bytes without a valid block.
     Gap(Loss),
 }
 
-/// The entries of a block: a cursor on the first one, and the last key.
+/// The entries of a block: a cursor at the first entry, and the key of the last entry.
 type Entries = (BlockCursor, Vec<u8>);
 
 impl SstSalvager {
@@ -142,7 +142,8 @@ impl SstSalvager {
         RangeTombstones::decode(&self.order, contents).ok().filter(|found| !found.is_empty()).map(Arc::new)
     }
 
-    /// Sets the upper bound of each block to the block's last key. Used if there is no index.
+    /// Sets the upper bound of each block to the block's last key. Used if the table has no intact
+    /// index.
     fn derive_upper_bounds(&mut self) {
         let mut steps = std::mem::take(&mut self.steps);
         for step in &mut steps {
@@ -154,8 +155,8 @@ impl SstSalvager {
         self.steps = steps;
     }
 
-    /// Replaces upper bounds that are out of order. Such a block gets the upper bound of the next
-    /// block whose bound is in order.
+    /// Replaces the upper bounds of blocks that are out of order. Such a block gets the upper bound
+    /// of the next block whose bound is in order.
     fn fix_upper_bounds(&mut self) {
         let is_listed = |step: &&mut Step| matches!(step, Step::Block(_, listed) if !listed.is_empty());
         let mut listed: Vec<&mut Vec<u8>> = (self.steps.iter_mut().filter(is_listed))
@@ -172,8 +173,8 @@ impl SstSalvager {
         }
     }
 
-    /// Opens the block at `handle`. Its keys must be at most `listed`. Returns its entries, or
-    /// `None` if it has none, and the losses for entries that had to be dropped.
+    /// Opens the block at `handle`. `listed` is an upper bound of its keys. Returns the block's
+    /// entries (`None` if it has none), and the losses for entries that had to be dropped.
     fn open(&self, handle: Handle, listed: &[u8]) -> Result<(Option<Entries>, Vec<Loss>)> {
         let corrupt = |found| Error::corrupt(self.source.name(), handle.offset, found);
         let contents = read_contents(&*self.source, handle, true)?;
@@ -188,8 +189,8 @@ impl SstSalvager {
             Err(_) => {
                 let between = Between { order: &self.order, last: &self.last, listed, bounds: &self.bounds };
                 match sift(&between, handle, contents) {
-                    // Without an index, a block with a valid checksum but few possible keys is not
-                    // a data block.
+                    // Without an index, every block with a valid checksum was taken for a data
+                    // block. A block in which only few keys are possible is not a data block.
                     Ok(sifted) if self.indexed || sifted.kept > sifted.left_out || !listed.is_empty() => {
                         Ok((sifted.block.map(|block| (block, sifted.last)), sifted.lost))
                     }
@@ -200,8 +201,8 @@ impl SstSalvager {
         }
     }
 
-    /// Iterates over a block. Returns its last key if all entries are valid and follow the keys
-    /// that were returned before. Returns `None` if the block is empty.
+    /// Iterates over a block. Returns the block's last key if all entries are valid and follow the
+    /// keys that were returned before; `None` if the block is empty.
     fn last_key(&self, block: Arc<Block>, listed: &[u8]) -> std::result::Result<Option<Vec<u8>>, Corrupt> {
         let (mut cursor, mut last) = (BlockCursor::new(block), self.last.clone());
         cursor.seek_first()?;
@@ -221,7 +222,7 @@ impl SstSalvager {
         Ok(any.then_some(last))
     }
 
-    /// Skips a block that cannot be read.
+    /// Skips the block at `handle`, which cannot be read. Returns the loss.
     fn lose(&mut self, handle: Handle, listed: Vec<u8>, error: &Error) -> Loss {
         let user = |key: &[u8]| key::parse(key).ok().map(|parsed| parsed.user.to_vec());
         let (from, to) = (user(&self.last), user(&listed));

@@ -45,8 +45,8 @@ pub(super) fn ascending<T>(items: &[T], less: impl Fn(&T, &T) -> bool) -> Vec<bo
     kept
 }
 
-/// The bounds for keys of a block: greater than `last`, at most `listed`. An empty key is no
-/// bound.
+/// The bounds for the keys of a block. Its keys must be greater than `last`, the last key before
+/// the block, and at most `listed`, the block's upper bound. An empty key is no bound.
 pub(super) struct Between<'a> {
     pub order: &'a KeyOrder,
     pub last: &'a [u8],
@@ -59,7 +59,7 @@ pub(super) struct Between<'a> {
 pub(super) struct Sifted {
     /// A cursor on the first kept entry; `None` if none was kept.
     pub block: Option<BlockCursor>,
-    /// The last kept key.
+    /// The key of the last kept entry.
     pub last: Vec<u8>,
     pub lost: Vec<Loss>,
     pub kept: usize,
@@ -137,7 +137,8 @@ fn decode(contents: Bytes) -> Result<Vec<Entry>, Corrupt> {
 }
 
 impl Between<'_> {
-    /// Returns the reason why `key` is impossible in this block; `None` if it is possible.
+    /// Returns the reason why `key` is impossible in this block: it is malformed or not within the
+    /// block's bounds. Returns `None` if it is possible.
     fn wrong(&self, key: &[u8]) -> Option<String> {
         if let Err(found) = key::parse(key) {
             return Some(found.detail);

@@ -27,18 +27,19 @@ const SINGLES: u32 = 2;
 /// evict the current block from the processor's caches.
 const PREFETCH_MAX: u64 = 8 << 10;
 
-/// The read-ahead state of one cursor.
+/// The read-ahead state of one cursor over an SSTable.
 #[derive(Default)]
 pub(super) struct Spans {
     /// The bytes of the last span, with their offset in the table. `None` until a span is read.
     span: Option<Buffer>,
     begin: u64,
-    /// The range of the last requested block, and whether the block was returned without a copy.
+    /// The range of the last requested block in the table, and whether the block was returned
+    /// without a copy.
     last: Range<u64>,
     in_place: bool,
     /// Number of consecutive requests for adjacent blocks.
     neighbours: u32,
-    /// Size of the last span; 0 before the first one.
+    /// The size of the last span in bytes; 0 before the first span.
     bytes: u64,
 }
 
@@ -88,8 +89,8 @@ impl Spans {
         Bytes::shared(span.clone(), start..end)
     }
 
-    /// Reads a span that begins with `wanted`, or that ends with it if the iteration moves
-    /// backward.
+    /// Reads a span (several adjacent blocks in one read) that begins with the range `wanted`. If
+    /// the iteration moves backward, the span ends with this range.
     fn read(&mut self, table: &Reader, wanted: &Range<u64>, back: bool) -> Result<()> {
         self.bytes = (2 * self.bytes).clamp(BYTES_MIN, BYTES_MAX);
         let blocks_end = table.source.bytes().saturating_sub(FOOTER_BYTES as u64);

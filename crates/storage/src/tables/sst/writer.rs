@@ -117,7 +117,8 @@ impl<S: ByteSink> Writer<S> {
         Ok(shared)
     }
 
-    /// Returns the number and size of the data blocks as if the current block ended now.
+    /// Returns the number and total size of the table's data blocks. The block that is being filled
+    /// is counted as if it ended now.
     pub fn cut(&self) -> Cut {
         let mut cut = self.cut;
         if !self.data.is_empty() {
@@ -214,7 +215,8 @@ impl<S: ByteSink> Writer<S> {
         Ok(())
     }
 
-    /// Adds an index entry for the block at `handle` under the internal key `listed`.
+    /// Adds an index entry for the block at `handle`. `listed` is the internal key of the index
+    /// entry.
     fn list_block(&mut self, handle: Handle, listed: &[u8]) -> Result<()> {
         if self.index.byte_len() > INDEX_BYTES_MAX {
             let name = self.blocks.sink.name();
@@ -245,7 +247,7 @@ fn encoded(handle: Handle) -> Vec<u8> {
     out
 }
 
-/// Writes consecutive blocks with their trailers.
+/// Writes the blocks of a table one after the other, each with its trailer.
 struct BlockStream<S> {
     sink: S,
     bytes: u64,
@@ -282,8 +284,8 @@ impl<S: ByteSink> BlockStream<S> {
     }
 }
 
-/// Returns the trailer (codec and checksum) of a block that is not in its own buffer; see
-/// `footer::seal_block`.
+/// Returns the trailer (codec and checksum) of the block `stored`, which is not in a buffer to
+/// which `footer::seal_block` could append the trailer.
 fn trailer(stored: &[u8], codec: Codec) -> [u8; BLOCK_TRAILER_BYTES] {
     let id = codec as u8;
     let [a, b, c, d] = crc::mask(crc::extend(crc::crc32c(stored), &[id])).to_le_bytes();

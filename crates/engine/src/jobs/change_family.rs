@@ -1,0 +1,44 @@
+//! Creates and drops column families in the manifest.
+use super::commit_edits::{append_now, delete_obsolete};
+use crate::{Result, read::view::View, state::DbInner};
+use std::sync::Arc;
+use terrace_format::{
+    FamilyId,
+    edit::{COLUMN_FAMILIES, Edit, FamilyChange},
+};
+
+/// Records `change` in the manifest, syncs the manifest, and applies the change. The record does
+/// not wait for pending edits, because it does not depend on any of them: a new family has no
+/// tables, and a family is dropped only when no edit of it is pending.
+///
+/// A family is created in the manifest before any WAL can contain a write to it. A family is
+/// dropped while no write runs; replay ignores writes to it that are still in a WAL.
+pub fn change_family(shared: &Arc<DbInner>, change: FamilyChange) -> Result<()> {
+    let mut slot = shared.manifest.lock();
+    let manifest = slot.as_mut().expect("a store open for writing has a manifest");
+    let edit = Edit { requires: vec![COLUMN_FAMILIES.into()], families: vec![change.clone()], ..Edit::default() };
+    // After a failure the manifest may contain the change or not, so nothing else may be recorded.
+    append_now(shared, manifest, &edit).inspect_err(|error| shared.fail(error))?;
+    let removable = {
+        let mut state = shared.state.lock();
+        let removable = state.versions.change_family(change)?;
+        let version = state.versions.live().clone();
+        shared.set_view(&state, |view| {
+            let mut families = view.families.clone();
+            if families.keys().any(|family| version.tree(*family).is_none()) {
+                Arc::make_mut(&mut families).retain(|family, _| version.tree(*family).is_some());
+            }
+            View { families, version, ..view.clone() }
+        });
+        shared.schedule(&mut state);
+        removable
+    };
+    drop(slot);
+    delete_obsolete(shared, &removable);
+    Ok(())
+}
+
+/// Waits until no compaction of `family` runs. The caller ensures that none starts.
+pub fn quiesce(shared: &DbInner, family: FamilyId) -> Result<()> {
+    shared.wait_until(|state| !state.compactions.runs_in(family))
+}

@@ -1,0 +1,92 @@
+//! Inserts of write groups into the memtables of column families.
+use super::writer::WriterState;
+use crate::{
+    mem::MemTable,
+    read::view::{FamilyMemtables, View},
+    state::DbInner,
+};
+use std::{collections::BTreeMap, sync::Arc};
+use terrace_format::{Batch, FamilyId};
+
+/// The memtables into which one write group is inserted.
+pub struct InsertTargets {
+    mem: Arc<MemTable>,
+    families: Vec<(FamilyId, Arc<MemTable>)>,
+}
+
+impl InsertTargets {
+    /// Returns the memtables for the families of `batch`. Creates the memtable of a family that has
+    /// had no write since the last rotation.
+    pub fn of(shared: &DbInner, writer: &mut WriterState, batch: &Batch) -> InsertTargets {
+        let families = if batch.has_families() { families_of(shared, writer, batch) } else { Vec::new() };
+        InsertTargets { mem: writer.mem.clone(), families }
+    }
+
+    /// Inserts `batch`, with the bytes `head` before each value.
+    pub fn insert(&self, head: &[u8], batch: &Batch) {
+        self.mem.insert_with_prefix(head, batch);
+        self.families.iter().for_each(|(family, mem)| mem.insert_family(*family, head, batch));
+    }
+}
+
+/// Inserts `batch` into the active memtables.
+pub fn insert(shared: &DbInner, writer: &mut WriterState, head: &[u8], batch: &Batch) {
+    if batch.has_families() {
+        InsertTargets::of(shared, writer, batch).insert(head, batch);
+    } else {
+        writer.mem.insert_with_prefix(head, batch);
+    }
+}
+
+/// Returns the memtables of the column families of `batch`. An operation on a dropped family has
+/// no memtable: it is ordered before the drop, so no reader can see it, and replay ignores it too.
+#[cold]
+fn families_of(shared: &DbInner, writer: &mut WriterState, batch: &Batch) -> Vec<(FamilyId, Arc<MemTable>)> {
+    let ids = batch.ops().map(|op| op.split().0).filter(|id| *id != FamilyId::DEFAULT);
+    let mut targets = BTreeMap::new();
+    for id in ids {
+        if targets.contains_key(&id) {
+            continue;
+        }
+        if !writer.families.contains_key(&id) && !create_memtable(shared, writer, id) {
+            continue;
+        }
+        targets.insert(id, writer.families[&id].clone());
+    }
+    targets.into_iter().collect()
+}
+
+/// Creates the memtable of `family` and shows it to readers. Returns false if the family does not
+/// exist.
+fn create_memtable(shared: &DbInner, writer: &mut WriterState, family: FamilyId) -> bool {
+    let state = shared.state.lock();
+    if shared.view.load().version.tree(family).is_none() {
+        return false;
+    }
+    // Without a Bloom filter, which would take as much memory in each family.
+    let mem = Arc::new(MemTable::new(shared.order.clone(), writer.mem.log, 0, shared.storage.budget()));
+    shared.set_view(&state, |view| {
+        let mut families = BTreeMap::clone(&view.families);
+        families.entry(family).or_default().mem = Some(mem.clone());
+        View { families: Arc::new(families), ..view.clone() }
+    });
+    writer.families.insert(family, mem);
+    true
+}
+
+/// Returns the memtables of column families after a rotation: `full` are sealed.
+pub fn sealed(
+    families: &Arc<BTreeMap<FamilyId, FamilyMemtables>>,
+    full: BTreeMap<FamilyId, Arc<MemTable>>,
+) -> Arc<BTreeMap<FamilyId, FamilyMemtables>> {
+    if full.is_empty() {
+        return families.clone();
+    }
+    let mut families = BTreeMap::clone(families);
+    for (family, mem) in full {
+        let memtables = families.entry(family).or_default();
+        memtables.mem = None;
+        memtables.sealed.insert(0, mem);
+    }
+    Arc::new(families)
+}

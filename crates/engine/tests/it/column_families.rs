@@ -1,0 +1,297 @@
+//! Column families: what a caller sees. `crash.rs` has the power cuts.
+use crate::common::kit;
+use kit::{TIGHT, plain};
+use std::{collections::BTreeMap, time::Instant};
+use terrace::{
+    ColumnFamily, Db, DurabilityMode, Error, Options, ReadOptions, WriteBatch, WriteOptions, check, check_on, repair_on,
+};
+use terrace_sim::Rng;
+use terrace_storage::{Location, Memory, placement::OpenMode};
+
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn pairs(family: &ColumnFamily) -> Pairs {
+    family.scan(ReadOptions::new()).collect::<terrace::Result<_>>().expect("the family can be read")
+}
+
+fn pair(key: &str, value: &str) -> (Vec<u8>, Vec<u8>) {
+    (key.into(), value.into())
+}
+
+#[test]
+fn families_are_separate_and_survive_a_reopen() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("store");
+    let (db, families) = Db::open_cf(&path, Options::default(), &["users", "orders"]).unwrap();
+    let [users, orders] = &families[..] else { panic!("two families") };
+    db.put("1", "default").unwrap();
+    users.put("1", "ann").unwrap();
+    orders.put("1", "a bicycle").unwrap();
+    orders.delete("1").unwrap();
+    db.flush().unwrap();
+    users.put_with("2", "bob", WriteOptions::synced()).unwrap();
+    drop((db, families)); // like a kill
+
+    let db = Db::open(&path, Options::default()).unwrap();
+    assert_eq!(db.cf_names(), ["default", "users", "orders"]);
+    assert_eq!(pairs(&db.cf("users").unwrap()), [pair("1", "ann"), pair("2", "bob")]);
+    assert_eq!(pairs(&db.cf("orders").unwrap()), []);
+    assert_eq!(pairs(&db.cf("default").unwrap()), [pair("1", "default")]);
+    db.close().unwrap();
+    let reader = Db::open_read_only(&path, Options::default()).unwrap();
+    assert_eq!(reader.cf("users").unwrap().get("2").unwrap().as_deref(), Some(&b"bob"[..]));
+    assert!(matches!(reader.create_cf("new"), Err(Error::ReadOnly)));
+    drop(reader);
+    let report = check(&path, &Options::default(), true).unwrap();
+    assert!(report.problems.is_empty() && report.leftovers.is_empty(), "{report:?}");
+    assert_eq!(report.tables, 3, "one of each flush and family with writes");
+}
+
+/// The reads of a store that was killed, and that is opened for reading only, include the writes
+/// that are only in the WAL.
+#[test]
+fn a_read_only_open_replays_all_families() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("store");
+    let (db, families) = Db::open_cf(&path, Options::default(), &["users"]).unwrap();
+    db.put("1", "default").unwrap();
+    families[0].put("1", "ann").unwrap();
+    drop((db, families));
+    let reader = Db::open_read_only(&path, Options::default()).unwrap();
+    assert_eq!(pairs(&reader.cf("users").unwrap()), [pair("1", "ann")]);
+    assert_eq!(pairs(&reader.cf("default").unwrap()), [pair("1", "default")]);
+}
+
+/// A store without another family stays a LevelDB directory; the first family ends this.
+/// `interop.rs` shows that LevelDB refuses it.
+#[test]
+fn only_a_store_with_families_has_the_feature() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("store");
+    let features = || std::fs::read_to_string(path.join("TERRACE")).unwrap_or_default();
+    let db = Db::open(&path, Options::leveldb_compatible()).unwrap();
+    db.put("k", "v").unwrap();
+    assert!(!features().contains("column-families"));
+    db.create_cf("users").unwrap();
+    assert!(features().contains("column-families"), "{}", features());
+    drop(db);
+}
+
+#[test]
+fn wrong_calls_are_refused_and_change_nothing() {
+    let db = Db::open_in_memory(Options::default()).unwrap();
+    let other = Db::open_in_memory(Options::default()).unwrap();
+    let (users, foreign) = (db.create_cf("users").unwrap(), other.create_cf("users").unwrap());
+    for (refused, what) in [
+        (db.create_cf("users").map(drop), "exists already"),
+        (db.create_cf("default").map(drop), "exists already"),
+        (db.drop_cf("default"), "cannot be dropped"),
+    ] {
+        assert!(matches!(&refused, Err(Error::Invalid(text)) if text.contains(what)), "{refused:?}");
+    }
+    for missing in [db.cf("none").map(drop), db.drop_cf("none")] {
+        assert!(matches!(&missing, Err(Error::Missing { object, .. }) if object.contains("none")), "{missing:?}");
+    }
+    let mut batch = WriteBatch::new();
+    batch.put("k", "v").put_cf(&foreign, "k", "v");
+    assert!(matches!(db.write(batch.clone(), WriteOptions::default()), Err(Error::Invalid(_))));
+    batch.put_cf(&users, "k", "v");
+    assert!(matches!(db.write(batch, WriteOptions::default()), Err(Error::Invalid(_))));
+    assert_eq!((db.get("k").unwrap(), users.get("k").unwrap(), db.last_sequence()), (None, None, 0));
+    let log = Options::preset("wisckey").unwrap();
+    let separated = Db::open_in_memory(log).unwrap();
+    assert!(matches!(separated.create_cf("users"), Err(Error::Unsupported(_))));
+    assert!(matches!(db.copy_into(&other, |_| ()), Err(Error::Unsupported(_))));
+}
+
+/// A handle to a dropped family returns an error from every call, also after a family with the
+/// same name exists again. Iterators and the files that they read stay.
+#[test]
+fn a_dropped_family_is_gone() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("store");
+    let options = plain(TIGHT);
+    let (db, families) = Db::open_cf(&path, options.clone(), &["users", "orders"]).unwrap();
+    let (users, orders) = (&families[0], &families[1]);
+    for n in 0..2000 {
+        users.put(format!("key{n:05}"), vec![7; 100]).unwrap();
+    }
+    orders.put("1", "a bicycle").unwrap();
+    let mut scan = users.scan(ReadOptions::new());
+    assert!(scan.next().unwrap().is_ok());
+    db.drop_cf("users").unwrap();
+    assert_eq!(scan.map(|pair| drop(pair.unwrap())).count(), 1999, "the iterator still reads its files");
+    let again = db.create_cf("users").unwrap();
+    for refused in [
+        users.get("key00001").map(drop),
+        users.put("k", "v"),
+        users.delete("k"),
+        users.delete_range("a", "b", WriteOptions::default()),
+        users.compact_range(None, None),
+        users.scan(ReadOptions::new()).next().expect("an error").map(drop),
+        users.multi_get(&["k"]).remove(0).map(drop),
+    ] {
+        assert!(matches!(&refused, Err(Error::Invalid(text)) if text.contains("dropped")), "{refused:?}");
+    }
+    // A batch that was made before the drop is ordered before it.
+    let mut batch = WriteBatch::new();
+    batch.put_cf(users, "late", "v").put_cf(orders, "2", "a boat");
+    db.write(batch, WriteOptions::synced()).unwrap();
+    assert_eq!(pairs(&again), []);
+    db.wait_idle().unwrap();
+    drop((again, families, db));
+
+    let db = Db::open(&path, options.clone()).unwrap();
+    assert_eq!(pairs(&db.cf("users").unwrap()), []);
+    assert_eq!(pairs(&db.cf("orders").unwrap()), [pair("1", "a bicycle"), pair("2", "a boat")]);
+    db.close().unwrap();
+    let report = check(&path, &options, true).unwrap();
+    assert!(report.problems.is_empty() && report.leftovers.is_empty(), "{report:?}");
+}
+
+/// The number of a family is never assigned again, even if the youngest family was dropped and the
+/// manifest was rewritten: a WAL or an archive may still name the number.
+#[test]
+fn numbers_of_families_are_not_used_twice() {
+    let place = tempfile::tempdir().unwrap();
+    let number = |family: &ColumnFamily| format!("{family:?}");
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let db = Db::open(place.path(), Options::default()).unwrap();
+        let family = db.create_cf("youngest").unwrap();
+        assert!(!seen.contains(&number(&family)), "{seen:?}");
+        seen.push(number(&family));
+        db.drop_cf("youngest").unwrap();
+        db.close().unwrap();
+    }
+}
+
+/// Deletes, compactions, snapshots and sizes of one family do not touch the others.
+#[test]
+fn a_random_history_of_families_equals_its_model() {
+    let mut options = plain(TIGHT);
+    options.range_tombstones = true;
+    let storage = Memory::new();
+    let open = |mode| {
+        let place = Location::Memory(storage.clone());
+        terrace_storage::open(&place, mode, DurabilityMode::Sync, &options.setup()).unwrap()
+    };
+    let names = ["default", "a", "b", "c"];
+    let mut rng = Rng::new(0xfa_417);
+    let mut models = [const { BTreeMap::<Vec<u8>, Vec<u8>>::new() }; 4];
+    for round in 0..6 {
+        let db = Db::open_on(open(OpenMode::Create), options.clone()).unwrap();
+        let families = names.map(|name| db.cf(name).or_else(|_| db.create_cf(name)).unwrap());
+        for _ in 0..1500 {
+            let mut batch = WriteBatch::new();
+            for _ in 0..1 + rng.below(4) {
+                let (of, key) = (rng.below(4), format!("key{:03}", rng.below(300)).into_bytes());
+                match rng.below(10) {
+                    0 => {
+                        let to = format!("key{:03}", rng.below(300)).into_bytes();
+                        batch.delete_range_cf(&families[of], &key, &to);
+                        models[of].retain(|found, _| *found < key || *found >= to);
+                    }
+                    1 | 2 => {
+                        batch.delete_cf(&families[of], &key);
+                        models[of].remove(&key);
+                    }
+                    _ => {
+                        let value = vec![rng.below(256) as u8; rng.below(400)];
+                        batch.put_cf(&families[of], &key, &value);
+                        models[of].insert(key, value);
+                    }
+                }
+            }
+            db.write(batch, WriteOptions::default()).unwrap();
+        }
+        let snapshot = db.snapshot();
+        families[2].put("after", "the snapshot").unwrap();
+        families[round % 4].compact_range(None, None).unwrap();
+        for (family, model) in families.iter().zip(&models) {
+            let at = ReadOptions::new().snapshot(&snapshot);
+            let found: terrace::Result<BTreeMap<_, _>> = family.scan(at.clone()).collect();
+            assert_eq!(&found.unwrap(), model, "round {round}, {family:?}");
+            let keys: Vec<_> = (0..300).map(|n| format!("key{n:03}")).collect();
+            let found = family.multi_get_with(&keys, &at);
+            assert!(keys.iter().zip(found).all(|(key, value)| value.unwrap().as_ref() == model.get(key.as_bytes())));
+        }
+        families[2].delete("after").unwrap();
+        drop((snapshot, families, db));
+    }
+    let report = check_on(&*open(OpenMode::ReadOnly), &options, true).unwrap();
+    assert!(report.problems.is_empty(), "{report:?}");
+    let fresh = terrace_storage::open(
+        &Location::Memory(Memory::new()),
+        OpenMode::Create,
+        DurabilityMode::Sync,
+        &options.setup(),
+    );
+    let repaired = repair_on(&*open(OpenMode::Salvage), &*fresh.unwrap(), &options);
+    assert!(matches!(&repaired, Err(Error::Unsupported(text)) if text.contains("column families")), "{repaired:?}");
+}
+
+#[test]
+fn a_checkpoint_has_all_families() {
+    let place = tempfile::tempdir().unwrap();
+    let (path, copy) = (place.path().join("store"), place.path().join("copy"));
+    let (db, families) = Db::open_cf(&path, plain(&[]), &["users"]).unwrap();
+    families[0].put("1", "ann").unwrap();
+    db.checkpoint(&copy).unwrap();
+    families[0].put("2", "bob").unwrap();
+    let copy = Db::open(&copy, plain(&[])).unwrap();
+    assert_eq!(pairs(&copy.cf("users").unwrap()), [pair("1", "ann")]);
+}
+
+/// A follower can see to which family each update belongs, and cannot apply it to a wrong one.
+#[test]
+fn the_feed_of_updates_names_families() {
+    let place = tempfile::tempdir().unwrap();
+    let mut options = Options::default();
+    options.wal_size_limit = 1 << 20;
+    let (db, families) = Db::open_cf(place.path(), options, &["users"]).unwrap();
+    families[0].put("1", "ann").unwrap();
+    let update = db.updates_since(0).unwrap().next().unwrap().unwrap();
+    let op = update.batch.ops().next().unwrap();
+    assert_eq!((op.split().0.0, op.split().1), (1, terrace::Op::Put(b"1", b"ann")));
+    assert!(matches!(db.write(update.batch, WriteOptions::default()), Err(Error::Invalid(_))));
+}
+
+/// Writes to one family fill the memory budget for memtables, and are flushed, although the
+/// default family has no write.
+#[test]
+fn writes_to_one_family_are_flushed() {
+    let options = plain(TIGHT);
+    let db = Db::open_in_memory(options.clone()).unwrap();
+    let family = db.create_cf("only").unwrap();
+    for n in 0..20_000 {
+        family.put(format!("key{n:06}"), vec![1; 100]).unwrap();
+    }
+    let held = db.statistics().memtable_bytes;
+    let allowed = (options.max_write_buffer_number + 1) * options.write_buffer_size;
+    assert!(held <= allowed, "{held} bytes in memtables, {allowed} allowed");
+    db.wait_idle().unwrap();
+    assert_eq!(pairs(&family).len(), 20_000);
+}
+
+/// A thousand families open fast, and an idle family takes little memory.
+#[test]
+fn a_thousand_families_open_fast() {
+    let place = tempfile::tempdir().unwrap();
+    let names: Vec<_> = (0..1000).map(|n| format!("family {n:04}")).collect();
+    let mut options = plain(&[]);
+    options.durability = DurabilityMode::None;
+    let (db, families) = Db::open_cf(place.path(), options.clone(), &names).unwrap();
+    for family in &families {
+        family.put("key", family.name()).unwrap();
+    }
+    drop(families);
+    db.close().unwrap();
+    let started = Instant::now();
+    let db = Db::open(place.path(), options).unwrap();
+    let took = started.elapsed();
+    println!("1000 families opened in {took:?}");
+    assert!(took.as_secs() < 10, "{took:?}"); // about 0.1 s on a quiet machine
+    let families: Vec<_> = names.iter().map(|name| db.cf(name).unwrap()).collect();
+    assert!(families.iter().all(|family| family.get("key").unwrap().as_deref() == Some(family.name().as_bytes())));
+}
