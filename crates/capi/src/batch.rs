@@ -11,8 +11,8 @@ use terrace_format::batch;
 /// `leveldb_writebatch_t`.
 pub struct Batch(pub WriteBatch);
 
-/// Decodes a batch from a WAL record, which is also LevelDB's representation in memory. Its
-/// sequence number has no effect.
+/// Decodes a batch of puts and deletes from a WAL record, which is also LevelDB's representation in
+/// memory. Its sequence number has no effect.
 pub fn decode(record: &[u8]) -> Result<WriteBatch, Message> {
     let decoded = batch::Batch::decode(record.to_vec());
     let decoded = decoded.map_err(|corrupt| Message::new(Kind::Corruption, format!("bad WriteBatch: {corrupt}")))?;
@@ -21,7 +21,7 @@ pub fn decode(record: &[u8]) -> Result<WriteBatch, Message> {
         match op {
             Op::Put(key, value) => batch.put(key, value),
             Op::Delete(key) => batch.delete(key),
-            Op::DeleteRange(from, to) => batch.delete_range(from, to),
+            _ => return Err(Message::new(Kind::NotSupported, "the batch has operations that LevelDB does not have")),
         };
     }
     Ok(batch)

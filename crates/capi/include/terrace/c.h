@@ -74,8 +74,9 @@ uint8_t terrace_get(leveldb_t* db, const leveldb_readoptions_t* options, const c
 uint8_t terrace_iter_entry(const leveldb_iterator_t* iterator, const char** key, size_t* klen, const char** value,
                            size_t* vlen);
 
-/* Applies a batch that is encoded as a record of the write-ahead log, atomically. docs/format/batch.md
- * has the encoding. The sequence number in it has no effect. Damaged bytes are a Corruption. */
+/* Applies a batch of puts and deletes that is encoded as a record of the write-ahead log, atomically.
+ * docs/format/batch.md has the encoding. The sequence number in it has no effect. Damaged bytes are
+ * a Corruption; operations that LevelDB does not have are not implemented. */
 void terrace_write(leveldb_t* db, const leveldb_writeoptions_t* options, const char* record, size_t length,
                    char** errptr);
 

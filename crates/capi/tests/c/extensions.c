@@ -114,6 +114,8 @@ static void reads_and_writes(leveldb_t* db) {
     terrace_write(db, wopt, record, length, &err);
     fails(terrace_corruption, "bad WriteBatch: %s", "");
   }
+  terrace_write(db, wopt, "\0\0\0\0\0\0\0\0\1\0\0\0\17\1a\1b", 17, &err); /* deletes a range */
+  fails(terrace_not_supported, "the batch has operations that LevelDB does not have%s", "");
   terrace_write(db, wopt, record, sizeof record - 1, &err);
   CHECK(err == NULL && terrace_last_sequence(db) == 2);
   CHECK(terrace_get(db, ropt, "key", 3, is_value, &found, &err) == 1 && err == NULL && found == 1);
