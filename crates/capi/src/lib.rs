@@ -2,8 +2,8 @@
 //!
 //! The header `include/leveldb/c.h` declares the interface and lists the differences from LevelDB.
 //! The header `include/terrace/c.h` adds presets and options by name, durability, stores in memory,
-//! a logger, and functions that LevelDB's C++ interface in `bindings/cpp` needs. Each module of this
-//! crate has the functions of one kind of handle.
+//! a logger, and functions that LevelDB's C++ interface in `bindings/cpp` needs. Each module of
+//! this crate has the functions of one kind of handle.
 //!
 //! # Safety contract of the C side
 //!
