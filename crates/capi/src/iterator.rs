@@ -76,6 +76,22 @@ extern "C" fn leveldb_iter_value(iterator: &Iterator, vlen: &mut usize) -> *cons
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn terrace_iter_entry(
+    iterator: &Iterator,
+    key: &mut *const u8,
+    klen: &mut usize,
+    value: &mut *const u8,
+    vlen: &mut usize,
+) -> u8 {
+    if !iterator.cursor.valid() {
+        return 0;
+    }
+    (*key, *klen) = (iterator.cursor.key().as_ptr(), iterator.cursor.key().len());
+    (*value, *vlen) = (iterator.cursor.value().as_ptr(), iterator.cursor.value().len());
+    1
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn leveldb_iter_get_error(iterator: &Iterator, errptr: &mut Failure) {
     errptr.of(iterator.error.clone().map_or(Ok(()), Err));
 }

@@ -5,7 +5,7 @@
 //! - `read`: lookups without a copy, and of many keys at once
 //! - `chunk`: iterators over a key range that copy many pairs per call
 //! - `write`: encoded batches, writes without a WAL, range deletes
-//! - `whole`: flush, compaction, checkpoint and resumption of a store
+//! - `whole`: compaction, checkpoint and resumption of a store
 mod chunk;
 pub mod kind;
 mod open;

@@ -1,11 +1,6 @@
-//! Operations on a whole store: flush, compaction, checkpoint, resumption after a full disk.
+//! Operations on a whole store: compaction, checkpoint, resumption after a full disk.
 #![expect(unsafe_code, reason = "C passes pointers with lengths, and zero-terminated strings")]
 use crate::{db::Db, error::Failure, memory};
-
-#[unsafe(no_mangle)]
-extern "C" fn terrace_flush(db: &Db, errptr: &mut Failure) {
-    errptr.of(db.0.flush());
-}
 
 /// # Safety
 /// A key that is not `NULL` has the given length.
