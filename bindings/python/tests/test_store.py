@@ -132,7 +132,7 @@ def test_ranges_match_slices_of_the_sorted_keys(db, flushed):
 
 def test_an_iterator_sees_the_store_as_of_its_creation(db):
     filled(db)
-    walk = db.keys()
+    walk = iter(db.keys())
     assert next(walk) == b"0000"
     db[b"0000x"] = b"new"
     db.delete(b"0999")
@@ -286,8 +286,8 @@ def test_a_damaged_store_is_repaired(path, tmp_path):
 def test_a_closed_store_releases_everything(path):
     db = terracedb.open(path)
     filled(db)
-    walk, fresh, snapshot, batch = db.items(), db.items(), db.snapshot(), db.batch()
-    short, old, done = db.keys(prefix=b"001"), snapshot.keys(prefix=b"001"), db.keys(prefix=b"x")
+    walk, fresh, snapshot, batch, view = iter(db.items()), iter(db.items()), db.snapshot(), db.batch(), db.keys()
+    short, old, done = iter(db.keys(prefix=b"001")), iter(snapshot.keys(prefix=b"001")), iter(db.keys(prefix=b"x"))
     [next(begun) for begun in (walk, short, old)]
     assert list(done) == []
     db.close()
@@ -298,10 +298,20 @@ def test_a_closed_store_releases_everything(path):
         lambda: db[b"a"],
         lambda: db.put(b"a", b""),
         lambda: db.items(),
+        lambda: list(view),
+        lambda: len(view),
+        lambda: b"a" in view,
+        lambda: len(db),
+        lambda: bool(db),
+        lambda: db.pop(b"a"),
+        lambda: db.update({}),
+        lambda: db.clear(),
         lambda: db.snapshot(),
         lambda: db.last_sequence,
         lambda: snapshot[b"a"],
         lambda: list(snapshot),
+        lambda: len(snapshot),
+        lambda: snapshot.items(),
         lambda: snapshot.get(b"a"),
         lambda: b"a" in snapshot,
         lambda: next(walk),
@@ -396,7 +406,7 @@ def test_concurrent_use_of_an_iterator_or_a_batch_raises_and_does_not_crash(path
         wanted = {b"%05d" % n for n in range(20000)}
         for key in wanted:
             db[key] = b"v" * 100
-        pairs, seen, refused = db.keys(), [], []
+        pairs, seen, refused = iter(db.keys()), [], []
 
         def walk():
             while True:
@@ -441,14 +451,20 @@ def test_examples_of_pages_run(page, tmp_path, monkeypatch):
     assert (tmp_path / "cities").is_dir()
 
 
-def test_the_stubs_match_the_package():
-    stub = (pathlib.Path(terracedb.__file__).parent / "__init__.pyi").read_text()
-    classes = re.split(r"\nclass (\w+).*?:\n", stub)
-    said = {name: set(re.findall(r"    def (\w+)", body)) for name, body in zip(classes[1::2], classes[2::2])}
-    for name, also in (("Db", "_Reads"), ("Snapshot", "_Reads"), ("WriteBatch", None), ("Pairs", None), ("Updates", None)):
-        there = {word for word in vars(getattr(terracedb, name)) if not word.startswith("__")}
-        named = {word for word in said[name] | said.get(also, set()) if not word.startswith("__")}
-        assert there == named, name
-    functions = set(re.findall(r"\ndef (\w+)", stub))
+@pytest.mark.parametrize("module", [terracedb])
+def test_the_stubs_match_the_package(module):
+    name = "__init__" if module is terracedb else module.__name__.rpartition(".")[2]
+    stub = (pathlib.Path(terracedb.__file__).parent / f"{name}.pyi").read_text()
+    classes = re.split(r"\nclass (\w+)(.*?):\n", stub)
+    bases = {name: set(re.findall(r"_\w+", given)) for name, given in zip(classes[1::3], classes[2::3])}
+    said = {name: set(re.findall(r"    def (\w+)", body)) for name, body in zip(classes[1::3], classes[3::3])}
+    public = {name for name in said if not name.startswith("_")}
+    for name in public:
+        there = {word for word in dir(getattr(module, name)) if not word.startswith("_")}
+        named = said[name].union(*(said.get(base, set()) for base in bases[name]))
+        inherited = set().union(*map(dir, (cls for cls in getattr(module, name).__mro__ if cls.__module__ == "collections.abc")))
+        inherited |= set(dir(BaseException))
+        assert there - inherited == {word for word in named if not word.startswith("_")} - inherited, name
+    functions = set(re.findall(r"\ndef (\w+)", stub)) | set(re.findall(r"\n(\w+): ", stub))
     imported = set(re.findall(r"(\w+) as \1", stub))
-    assert functions | imported | {"Db", "Snapshot", "WriteBatch", "Pairs", "Updates"} == set(terracedb.__all__)
+    assert functions | imported | public == set(module.__all__)
