@@ -25,6 +25,12 @@ impl Bytes<'_> {
     }
 }
 
+impl From<Vec<u8>> for Bytes<'_> {
+    fn from(bytes: Vec<u8>) -> Self {
+        Bytes(Cow::Owned(bytes))
+    }
+}
+
 impl From<Bytes<'_>> for Vec<u8> {
     fn from(bytes: Bytes<'_>) -> Vec<u8> {
         bytes.0.into_owned()

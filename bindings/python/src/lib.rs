@@ -11,6 +11,7 @@ mod error;
 mod manage;
 mod order;
 mod pairs;
+mod plyvel;
 mod range;
 mod reader;
 mod report;
@@ -34,6 +35,20 @@ mod _terracedb {
         snapshot::Snapshot,
         updates::Updates,
     };
+
+    /// The classes of `terracedb.plyvel`.
+    #[pyo3::pymodule]
+    mod plyvel {
+        #[pymodule_export]
+        use crate::plyvel::{
+            batch::WriteBatch,
+            database::{Handle, destroy, repair},
+            iterator::Iterator,
+            raw_iterator::RawIterator,
+            reads::Reads,
+            writes::Writes,
+        };
+    }
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "the name of Python")]

@@ -61,13 +61,7 @@ impl Store {
     /// Calls `act`, which uses the engine. An exception that the comparator raised meanwhile is
     /// raised again here.
     pub fn wait<T: Send>(&self, py: Python<'_>, act: impl Send + FnOnce() -> Result<T>) -> PyResult<T> {
-        let value = match py.detach(|| catch_unwind(AssertUnwindSafe(act))) {
-            Ok(outcome) => outcome.map_err(|error| self.error(py, &error))?,
-            Err(panic) => match panic.downcast::<PyErr>() {
-                Ok(raised) => return Err(*raised),
-                Err(panic) => resume_unwind(panic),
-            },
-        };
+        let value = catch(py, act)?.map_err(|error| self.error(py, &error))?;
         self.order.as_ref().and_then(|order| order.take_interrupt()).map_or(Ok(value), Err)
     }
 
@@ -134,6 +128,15 @@ impl Drop for Store {
             drop_detached(open);
         }
     }
+}
+
+/// Calls `act` without the interpreter's lock. If a comparator unwinds with an exception, returns
+/// the exception.
+pub fn catch<T: Send>(py: Python<'_>, act: impl Send + FnOnce() -> T) -> PyResult<T> {
+    py.detach(|| catch_unwind(AssertUnwindSafe(act))).or_else(|panic| match panic.downcast::<PyErr>() {
+        Ok(raised) => Err(*raised),
+        Err(panic) => resume_unwind(panic),
+    })
 }
 
 /// Drops `value`, which may wait for locks of the engine, without the interpreter's lock.
