@@ -1,5 +1,6 @@
 """Tests of the package terracedb."""
 
+import ast
 import os
 import pathlib
 import re
@@ -455,20 +456,21 @@ def test_examples_of_pages_run(page, tmp_path, monkeypatch):
 @pytest.mark.parametrize("module", [terracedb, terracedb.plyvel])
 def test_the_stubs_match_the_package(module):
     name = "__init__" if module is terracedb else module.__name__.rpartition(".")[2]
-    stub = (pathlib.Path(terracedb.__file__).parent / f"{name}.pyi").read_text()
-    classes = re.split(r"\nclass (\w+)(.*?):\n", stub)
-    bases = {name: re.findall(r"_\w+", given) for name, given in zip(classes[1::3], classes[2::3])}
-    said = {name: set(re.findall(r"    def (\w+)", body)) for name, body in zip(classes[1::3], classes[3::3])}
+    stub = ast.parse((pathlib.Path(terracedb.__file__).parent / f"{name}.pyi").read_text()).body
+    classes = {node.name: node for node in stub if isinstance(node, ast.ClassDef)}
 
-    def words(name):
-        return said.get(name, set()).union(*map(words, bases.get(name, ())))
+    def methods(name):
+        body = classes[name].body if name in classes else ()
+        bases = (base.id for base in classes[name].bases if isinstance(base, ast.Name)) if name in classes else ()
+        return {node.name for node in body if isinstance(node, ast.FunctionDef)}.union(*map(methods, bases))
 
-    public = {name for name in said if not name.startswith("_")}
-    for name in public:
+    said = {name for name in classes if not name.startswith("_")}
+    for name in said:
         real = getattr(module, name)
         mixins = set(dir(BaseException)).union(*(dir(base) for base in real.__mro__ if base.__module__ == "collections.abc"))
-        there = {word for word in dir(real) if not word.startswith("_")}
-        assert there - mixins == {word for word in words(name) if not word.startswith("_")} - mixins, name
-    functions = set(re.findall(r"\ndef (\w+)", stub)) | set(re.findall(r"\n(\w+): ", stub))
-    imported = set(re.findall(r"(\w+) as \1", stub))
-    assert functions | imported | public == set(module.__all__)
+        there, named = ({word for word in words if not word.startswith("_")} for words in (dir(real), methods(name)))
+        assert there - mixins == named - mixins, name
+    said |= {node.name for node in stub if isinstance(node, ast.FunctionDef)}
+    said |= {node.target.id for node in stub if isinstance(node, ast.AnnAssign)}
+    said |= {alias.asname for node in stub if isinstance(node, ast.ImportFrom) for alias in node.names if alias.asname == alias.name}
+    assert said == set(module.__all__)
