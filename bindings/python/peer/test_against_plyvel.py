@@ -14,8 +14,8 @@ def reversed_order(a, b):
     return (a < b) - (a > b)
 
 
-def filled(module, path, **options):
-    db = module.DB(path, create_if_missing=True, write_buffer_size=1 << 16, **options)
+def filled(module, path, write_buffer_size=1 << 16, **options):
+    db = module.DB(path, create_if_missing=True, write_buffer_size=write_buffer_size, **options)
     with db.write_batch() as batch:
         for n in range(5000):
             batch.put(b"%05d" % n, b"value %d" % n * 5)
@@ -42,13 +42,16 @@ def test_each_reads_what_the_other_wrote(tmp_path, writer, reader, compacted):
 @BOTH
 def test_a_comparator_is_the_same_for_both(tmp_path, writer, reader):
     named = dict(comparator=reversed_order, comparator_name=b"reversed")
-    db = filled(writer, str(tmp_path / "db"), **named)
+    # The buffer holds everything: plyvel's close blocks for ever during a compaction that calls a comparator.
+    db = filled(writer, str(tmp_path / "db"), write_buffer_size=1 << 22, **named)
+    db.compact_range()
+    db.put(b"x", b"in the log")
     pairs = list(db)
     db.close()
     with pytest.raises(reader.Error):
         reader.DB(str(tmp_path / "db"))
     with reader.DB(str(tmp_path / "db"), **named) as db:
-        assert list(db) == pairs and pairs[0][0] == b"04999"
+        assert list(db) == pairs and [key for key, _ in pairs[:2]] == [b"x", b"04999"]
 
 
 def moves(choose, keys):

@@ -2,6 +2,7 @@
 
 import collections.abc
 import gc
+import importlib.metadata
 import threading
 import weakref
 
@@ -30,11 +31,7 @@ def test_a_store_is_a_mutable_mapping(abc):
         abc.clear()
         assert len(snapshot) == 3 and dict(snapshot) == {b"a": b"1", b"b": b"2", b"c": b"3"} and snapshot
     assert abc.update.__doc__ and weakref.ref(abc)() is abc
-    assert re_version(terracedb.__version__)
-
-
-def re_version(version):
-    return [part.isdigit() for part in version.split(".")] == [True] * 3
+    assert terracedb.__version__ == importlib.metadata.version("terracedb")
 
 
 def test_length_and_truth(db):
@@ -130,7 +127,7 @@ def test_views_of_ranges(abc):
     assert abc.keys(b"b") & abc.keys(stop=b"c") == {b"b"}
     assert repr(abc.keys(b"b", reverse=True)) == '<keys of <terracedb.Db "in memory", open>: start=b\'b\', reverse=True>'
     for wrong in (lambda: abc.keys("b"), lambda: abc.values(stop=1), lambda: abc.items(prefix="x")):
-        with pytest.raises(TypeError, match="(?s)must be bytes.* not (str|int).*(start|stop|prefix)"):
+        with pytest.raises(TypeError, match="must be bytes.* not (str|int)"):
             wrong()
 
 

@@ -72,8 +72,9 @@ def test_only_bytes_are_keys(db, wrong):
     for act in acts:
         with pytest.raises(TypeError, match="must be bytes, bytearray or memoryview, not " + type(wrong).__name__):
             act()
-    with pytest.raises(TypeError, match="'value'"):
-        db.put(b"", wrong)
+    if sys.version_info >= (3, 11):  # older exceptions have no notes
+        with pytest.raises(TypeError, match="'value'"):
+            db.put(b"", wrong)
     if wrong is not None:
         with pytest.raises(TypeError, match="must be bytes"):
             list(db.keys(prefix=wrong))
