@@ -23,9 +23,10 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// Removes all pairs, and keeps the memory.
+    /// Removes all pairs. Keeps the memory, except that of large values.
     pub fn clear(&mut self) {
         self.bytes.clear();
+        self.bytes.shrink_to(2 * BYTES_MAX);
         self.ends.clear();
         (self.taken, self.is_last, self.error) = (0, false, None);
     }

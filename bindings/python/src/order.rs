@@ -4,6 +4,7 @@ use std::{
     cmp::Ordering,
     panic::resume_unwind,
     sync::{Mutex, MutexGuard, PoisonError},
+    thread::{self, ThreadId},
 };
 
 /// A function that compares two keys and returns a number below, equal to or above 0.
@@ -16,9 +17,9 @@ pub struct Order {
     compare: Py<PyAny>,
     /// The first exception that the function raised, the cause of later errors.
     failure: Mutex<Option<PyErr>>,
-    /// A `KeyboardInterrupt` that arrived during a comparison. The comparison was repeated, so it
-    /// had no effect on the store. It is raised at the end of the call.
-    interrupt: Mutex<Option<PyErr>>,
+    /// A `KeyboardInterrupt` that arrived during a comparison, and its thread. The comparison was
+    /// repeated, so it had no effect on the store. It is raised at the end of the thread's call.
+    interrupt: Mutex<Option<(ThreadId, PyErr)>>,
 }
 
 impl Order {
@@ -27,9 +28,10 @@ impl Order {
         Order { name, compare, failure: Mutex::new(None), interrupt: Mutex::new(None) }
     }
 
-    /// Returns the interrupt of the last call, if there was one.
+    /// Returns the interrupt of this thread's call, if there was one.
     pub fn take_interrupt(&self) -> Option<PyErr> {
-        lock(&self.interrupt).take()
+        let here = thread::current().id();
+        lock(&self.interrupt).take_if(|(thread, _)| *thread == here).map(|(_, raised)| raised)
     }
 
     /// Returns the first exception that the function raised.
@@ -50,7 +52,7 @@ impl Order {
     fn answer(&self, py: Python<'_>, a: &[u8], b: &[u8]) -> PyResult<Ordering> {
         match self.call(py, a, b) {
             Err(raised) if !raised.is_instance_of::<PyException>(py) => {
-                *lock(&self.interrupt) = Some(raised);
+                *lock(&self.interrupt) = Some((thread::current().id(), raised));
                 self.call(py, a, b)
             }
             answer => answer,

@@ -125,7 +125,7 @@ pub fn count(py: Python<'_>, store: &Store, options: ReadOptions) -> PyResult<us
     }
 }
 
-/// Counts the pairs from the cursor on, and moves it behind them. The number is 0 only at the end.
+/// Counts the pairs from the cursor on, and moves it past them. The number is 0 only at the end.
 fn count_some(cursor: &mut Cursor) -> Result<usize> {
     const AT_ONCE: usize = 1 << 16;
     let mut count = 0;

@@ -18,7 +18,7 @@ pub type Raise = fn(Python<'_>, &Error) -> PyErr;
 
 /// An open store, until it is closed.
 pub struct Store {
-    /// The lock guards only the handle. No call into the engine runs under it.
+    /// The lock guards only the handle. No call into the engine or the interpreter runs under it.
     open: Mutex<Option<Open>>,
     /// A custom order of keys, defined in Python.
     order: Option<Arc<Order>>,
@@ -54,7 +54,8 @@ impl Store {
 
     /// Calls `act` with the open store.
     pub fn run<T: Send>(&self, py: Python<'_>, act: impl Send + FnOnce(&terrace::Db) -> Result<T>) -> PyResult<T> {
-        let db = self.lock().as_ref().map(|open| open.db.clone()).ok_or_else(|| self.closed(py))?;
+        let db = self.lock().as_ref().map(|open| open.db.clone());
+        let db = db.ok_or_else(|| self.closed(py))?;
         self.wait(py, move || act(&db))
     }
 
@@ -73,14 +74,16 @@ impl Store {
     ) -> PyResult<Arc<Walk<T>>> {
         let walk = Arc::new(Walk::new(self.run(py, make)?));
         let handle: Weak<dyn Ends> = Arc::<Walk<T>>::downgrade(&walk);
-        match self.lock().as_mut() {
-            Some(open) => {
-                open.walks.retain(|walk| walk.strong_count() > 0);
-                open.walks.push(handle);
-                Ok(walk)
-            }
-            None => Err(self.closed(py)),
-        }
+        if self.track(handle) { Ok(walk) } else { Err(self.closed(py)) }
+    }
+
+    /// Records a live reader. Returns false if the store is closed.
+    fn track(&self, walk: Weak<dyn Ends>) -> bool {
+        let mut open = self.lock();
+        let Some(open) = open.as_mut() else { return false };
+        open.walks.retain(|walk| walk.strong_count() > 0);
+        open.walks.push(walk);
+        true
     }
 
     /// Refuses a key that the custom order cannot compare with itself, by the exception that the

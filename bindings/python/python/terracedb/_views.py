@@ -4,7 +4,7 @@ from collections.abc import ItemsView, KeysView, ValuesView
 
 
 class _View:
-    """A range that is read anew by each use. Iteration is in key order, or in reverse."""
+    """A range, whose present contents each use reads. Iteration is in key order, or in reverse."""
 
     __slots__ = ()
     _part = ""
