@@ -179,6 +179,21 @@ def test_turns_within_and_between_chunks(db):
             assert next(iterator) == order[0]
 
 
+@pytest.mark.parametrize("transaction", [False, True])
+def test_batches_after_an_exception(db, transaction):
+    with pytest.raises(ZeroDivisionError):
+        with db.write_batch(transaction=transaction, sync=True) as batch:
+            batch.put(b"k", b"v")
+            raise ZeroDivisionError
+    assert db.get(b"k") == (None if transaction else b"v")
+    batch.write()  # the batch is empty now
+    batch.put(b"l", b"v")
+    assert db.get(b"l") is None
+    batch.write()
+    batch.write()
+    assert db.get(b"l") == b"v"
+
+
 def test_prefixed_databases_nest(db):
     inner = db.prefixed_db(b"a").prefixed_db(b"\xff")
     inner.put(b"k", b"v")
@@ -377,7 +392,17 @@ def test_comparators_in_many_threads(path):
     db.close()
 
 
-@pytest.mark.parametrize("end", ["", "os._exit(0)", "raise SystemExit", "del db", "threading.Thread(target=work).start()"])
+def test_the_last_reference_may_end_a_database_at_work(path):
+    """The end waits for background threads, which call the comparator."""
+    for _ in range(5):
+        db = plyvel.DB(path, create_if_missing=True, write_buffer_size=1 << 16, comparator=reversed_order, comparator_name=b"r")
+        for n in range(2000):
+            db.put(b"%04d" % n, b"x" * 300)
+        del db
+        gc.collect()
+
+
+@pytest.mark.parametrize("end", ["", "os._exit(0)", "raise SystemExit", "del db", "del db, iterator", "threading.Thread(target=work).start()"])
 def test_the_interpreter_ends_with_an_open_database(path, end):
     code = f"""
 import os, sys, threading
@@ -395,6 +420,16 @@ next(iterator)
     assert (ended.returncode, ended.stderr) == (0, "")
     with plyvel.DB(path, comparator=lambda a, b: (a > b) - (a < b), comparator_name=b"c") as db:
         assert len(list(db)) == 2000
+
+
+def test_the_interpreter_closes_databases_with_a_comparator_before_it_ends(path):
+    code = """
+import atexit, sys
+atexit.register(lambda: print(db.closed))  # runs after those that are registered later
+from terracedb import plyvel
+db = plyvel.DB(sys.argv[1], create_if_missing=True, comparator=lambda a, b: len(a) - len(b), comparator_name=b"c")
+"""
+    assert subprocess.run([sys.executable, "-c", code, path], capture_output=True, timeout=60).stdout == b"True\n"
 
 
 def test_repair_keeps_the_damaged_database(path):
