@@ -32,7 +32,7 @@ impl Handle {
     fn new(py: Python<'_>, name: Path, named: Option<&Bound<'_, PyDict>>) -> PyResult<Handle> {
         let Options { numbers, order } = Options::new("DB", named)?;
         let opened = catch(py, || terrace::Db::open(&name.0, numbers))?;
-        let db = opened.map_err(|error| error::raised(py, &lock_first(&name.0, error)))?;
+        let db = opened.map_err(|error| error::raised(py, &with_words_of_leveldb(&name.0, error)))?;
         Ok(Handle(Arc::new(Store::new(db, order, error::raised))))
     }
 
@@ -73,18 +73,23 @@ impl Handle {
     }
 }
 
-/// Returns the error of an open as LevelDB has it. LevelDB locks a database before it looks for it.
-/// So if the database does not exist, and its directory permits no lock, the error is that of the
-/// lock.
-fn lock_first(path: &path::Path, error: Error) -> Error {
-    if matches!(error, Error::Missing { what: "store", .. })
-        && path.is_dir()
-        && let Err(errno) = access(path, AccessFlags::W_OK)
-    {
-        let object = path.join("LOCK").display().to_string();
-        return Error::Io { op: "lock", object, source: Arc::new(errno.into()) };
+/// Returns the error of an open with the words of LevelDB that programs look for. LevelDB locks a
+/// database before it looks for it. So if there is no database, and its directory permits no lock,
+/// the error is that of the lock.
+fn with_words_of_leveldb(path: &path::Path, error: Error) -> Error {
+    let name = path.display();
+    match error {
+        Error::Missing { what: "store", .. } => match access(path, AccessFlags::W_OK) {
+            Err(errno) if path.is_dir() => {
+                Error::Io { op: "lock", object: format!("{name}/LOCK"), source: Arc::new(errno.into()) }
+            }
+            _ => Error::Invalid(format!("{name}: does not exist (create_if_missing is false)")),
+        },
+        Error::Invalid(text) if text.contains("error_if_exists") => {
+            Error::Invalid(format!("{name}: exists (error_if_exists is true)"))
+        }
+        other => other,
     }
-    error
 }
 
 /// Deletes the files of the database `name`.

@@ -18,7 +18,11 @@ pub fn raised(py: Python<'_>, error: &Error) -> PyErr {
         Error::Unsupported(_) => ("Error", "Not implemented"),
         _ => ("IOError", "IO error"),
     };
-    exception(py, &CLASSES, MODULE, class, format!("{kind}: {error}"))
+    let text = match error {
+        Error::InUse { path, detail } => format!("{kind}: lock {path}/LOCK: already held by process: {detail}"),
+        other => format!("{kind}: {other}"),
+    };
+    exception(py, &CLASSES, MODULE, class, text)
 }
 
 /// Returns the exception for a use of a raw iterator that is not at a pair.
