@@ -1,7 +1,7 @@
 # Common tasks; `make help` lists them.
 .DEFAULT_GOAL := help
 HOST = $(shell rustc -vV | sed -n "s/^host: //p")
-.PHONY: help demo quick test full campaigns places lint mutants counts crash soak machine cascade speed noblsm peers bench study agree doc capi install cpp install-leveldb foreign python go bbolt package licences book loom sanitize fuzz coverage platforms
+.PHONY: help demo quick test full campaigns places lint mutants counts crash soak machine cascade speed noblsm peers bench study agree doc capi install cpp install-leveldb foreign python plyvel go bbolt package licences book loom sanitize fuzz coverage platforms
 
 help: ## prints this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -142,6 +142,9 @@ bbolt: ## tests bindings/go/bbolt, bbolt's interface on Terrace, with bbolt's ow
 	cargo build --release -p terrace-capi
 	@scripts/install-capi.sh "$(abspath $(or $(CARGO_TARGET_DIR),target))/capi"
 	@scripts/bbolt.sh
+
+plyvel: ## runs the test suite of the Python package plyvel against terracedb.plyvel, and compares the two; fetches plyvel, maturin and pytest
+	@scripts/plyvel.sh
 
 package: ## packages the published crates as for a registry, and builds each from its package
 	@scripts/package.sh
