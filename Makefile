@@ -1,7 +1,7 @@
 # Common tasks; `make help` lists them.
 .DEFAULT_GOAL := help
 HOST = $(shell rustc -vV | sed -n "s/^host: //p")
-.PHONY: help demo quick test full campaigns places lint mutants counts crash soak machine cascade speed noblsm peers bench study agree doc capi install python package licences book loom sanitize fuzz coverage platforms
+.PHONY: help demo quick test full campaigns places lint mutants counts crash soak machine cascade speed noblsm peers bench study agree doc capi install cpp install-leveldb foreign python plyvel go bbolt package licences book loom sanitize fuzz coverage platforms
 
 help: ## prints this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -117,8 +117,34 @@ install: ## installs libterrace and its headers below PREFIX (default /usr/local
 	cargo build --release -p terrace-capi
 	@scripts/install-capi.sh "$(or $(PREFIX),/usr/local)"
 
+cpp: ## builds LevelDB's C++ library on Terrace into target/cpp; compares it with LevelDB; half a minute after the build
+	cargo build --release -p terrace-capi
+	@scripts/install-leveldb.sh "$(CURDIR)/target/cpp"
+	@scripts/cpp-test.sh target/cpp
+
+foreign: ## test suites of LevelDB's clients, with LevelDB and with Terrace; two minutes; CLIENTS="plyvel" for some; fetches from package registries
+	cargo build --release -p terrace-capi
+	@scripts/install-leveldb.sh "$(CURDIR)/target/cpp"
+	@scripts/foreign.sh target/cpp $(CLIENTS)
+
+install-leveldb: ## installs Terrace under LevelDB's names, in its place, below PREFIX (default /usr/local); DESTDIR= is prepended
+	cargo build --release -p terrace-capi
+	@scripts/install-leveldb.sh "$(or $(PREFIX),/usr/local)"
+
 python: ## builds the wheel terracedb into target/wheels and tests it in a virtual environment; fetches maturin and pytest
 	@scripts/python.sh
+
+go: ## tests the Go package in bindings/go, shared and static, and go-ethereum's tests of stores with it; needs Go; fetches go-ethereum
+	cargo build --release -p terrace-capi
+	@scripts/go.sh
+
+bbolt: ## tests bindings/go/bbolt, bbolt's interface on Terrace, with bbolt's own tests (BBOLT_SHORT=1: the short ones); fetches them
+	cargo build --release -p terrace-capi
+	@scripts/install-capi.sh "$(abspath $(or $(CARGO_TARGET_DIR),target))/capi"
+	@scripts/bbolt.sh
+
+plyvel: ## runs the test suite of the Python package plyvel against terracedb.plyvel, and compares the two; fetches plyvel, maturin and pytest
+	@scripts/plyvel.sh
 
 package: ## packages the published crates as for a registry, and builds each from its package
 	@scripts/package.sh

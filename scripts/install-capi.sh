@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the C library that `cargo build --release -p terrace-capi` has built.
 #
-#   scripts/install-capi.sh PREFIX     lib/libterrace.{a,so…}, lib/pkgconfig/terrace.pc, include/terrace/…
+#   scripts/install-capi.sh PREFIX     lib/libterrace.{a,so…}, lib/pkgconfig/terrace{,-static}.pc, include/terrace/…
 #
 # For packages: DESTDIR, if set, is prepended to the paths to which files are written. The contents
 # of the files have only PREFIX.
@@ -23,5 +23,7 @@ strip --strip-debug "$root/lib/libterrace.so.$version" "$root/lib/libterrace.a"
 ln -sf "libterrace.so.$version" "$root/lib/libterrace.so.$major"
 ln -sf "libterrace.so.$major" "$root/lib/libterrace.so"
 install -d "$root/lib/pkgconfig"
-sed "s|@PREFIX@|$prefix|; s|@VERSION@|$version|" crates/capi/terrace.pc.in >"$root/lib/pkgconfig/terrace.pc"
+for name in terrace terrace-static; do
+    sed "s|@PREFIX@|$prefix|; s|@VERSION@|$version|" "crates/capi/$name.pc.in" >"$root/lib/pkgconfig/$name.pc"
+done
 echo "libterrace $version is below $root"

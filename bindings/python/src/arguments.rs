@@ -13,8 +13,8 @@ use std::{
     path::PathBuf,
 };
 
-/// A key or a value. `bytes` are borrowed. A `bytearray` or a `memoryview` is copied. A `str` or a
-/// list of integers is refused.
+/// A key or a value. `bytes` are borrowed. A `bytearray`, a `memoryview` or another object with a
+/// buffer is copied. A `str` or a list of integers is refused.
 #[derive(Clone)]
 pub struct Bytes<'a>(Cow<'a, [u8]>);
 
@@ -22,6 +22,12 @@ impl Bytes<'_> {
     /// Returns an owned copy.
     pub fn into_owned(self) -> Vec<u8> {
         self.0.into_owned()
+    }
+}
+
+impl From<Vec<u8>> for Bytes<'_> {
+    fn from(bytes: Vec<u8>) -> Self {
+        Bytes(Cow::Owned(bytes))
     }
 }
 
@@ -64,8 +70,8 @@ fn copied(object: &Bound<'_, PyAny>) -> PyResult<PyBackedBytes> {
     if let Ok(bytes) = object.cast::<PyByteArray>() {
         return Ok(bytes.clone().into());
     }
-    if object.is_instance_of::<PyMemoryView>() {
-        return Ok(object.call_method0("tobytes")?.cast_into::<PyBytes>()?.into());
+    if let Ok(view) = PyMemoryView::from(object) {
+        return Ok(view.call_method0("tobytes")?.cast_into::<PyBytes>()?.into());
     }
     let kind = object.get_type().name()?;
     Err(PyTypeError::new_err(format!("must be bytes, bytearray or memoryview, not {kind}")))

@@ -2,109 +2,73 @@
 use crate::{
     arguments::{Bytes, Keys, Path},
     batch::WriteBatch,
-    error,
+    manage,
     pairs::{Pairs, Part},
-    range::{self, Range},
+    range::{Bounds, Range},
+    reader::{Direction, ExtraBounds},
     report,
-    snapshot::Snapshot,
+    steps::{self, Steps},
+    store::Store,
     updates::Updates,
-    walk::{Ends, Walk},
 };
 use pyo3::{
     exceptions::PyKeyError,
     prelude::*,
     types::{PyBytes, PyDict},
 };
-use std::{
-    path::PathBuf,
-    sync::{Arc, Mutex, Weak},
-};
-use terrace::{Result, WriteOptions};
+use std::{path::PathBuf, sync::Arc};
+use terrace::{ReadOptions, Result, WriteOptions};
 
-/// A mapping from bytes to bytes on storage, in key order.
-#[pyclass(module = "terracedb", frozen)]
+/// A mapping from bytes to bytes on storage, in key order. The class `terracedb.Db` adds the
+/// methods of a `MutableMapping` that need no access to the engine.
+#[pyclass(module = "terracedb", frozen, subclass)]
 pub struct Db {
-    /// The handle of the store, until the store is closed. The lock guards only the handle: an
-    /// operation clones the handle and then runs without the lock.
-    open: Mutex<Option<Open>>,
+    pub store: Arc<Store>,
     place: String,
 }
 
-struct Open {
-    db: terrace::Db,
-    /// The live iterators of the store. `close` ends them.
-    walks: Vec<Weak<dyn Ends>>,
-}
-
-impl Open {
-    fn track(&mut self, walk: Weak<dyn Ends>) {
-        self.walks.retain(|walk| walk.strong_count() > 0);
-        self.walks.push(walk);
-    }
-}
-
-/// Functions that other classes use. They are not visible in Python.
+/// Functions that are not visible in Python.
 impl Db {
-    /// Returns an open store. `place` is the text that its `repr` shows.
-    pub fn new(db: terrace::Db, place: String) -> Db {
-        Db { open: Mutex::new(Some(Open { db, walks: Vec::new() })), place }
-    }
-
-    fn with<T>(&self, py: Python<'_>, act: impl FnOnce(&mut Open) -> T) -> PyResult<T> {
-        let mut open = self.open.lock().expect("no code panics under this lock");
-        open.as_mut().map(act).ok_or_else(|| error::closed(py))
-    }
-
-    fn handle(&self, py: Python<'_>) -> PyResult<terrace::Db> {
-        self.with(py, |open| open.db.clone())
-    }
-
-    /// Runs `act` with the interpreter's lock released.
-    fn run<T: Send>(&self, py: Python<'_>, act: impl Send + FnOnce(&terrace::Db) -> Result<T>) -> PyResult<T> {
-        let db = self.handle(py)?;
-        py.detach(move || act(&db)).map_err(|error| error::raised(py, &error))
-    }
-
-    /// Returns the value of `key`.
-    pub fn value<'py>(
-        &self,
-        py: Python<'py>,
-        key: &[u8],
-        snapshot: Option<&terrace::Snapshot>,
-    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let value = self.run(py, |db| db.get_with(key, &range::at(snapshot)))?;
+    fn value<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let value = self.store.run(py, |db| db.get(key))?;
         Ok(value.map(|value| PyBytes::new(py, &value)))
     }
 
-    /// Returns an iterator that ends when the store is closed.
-    pub fn pairs(
-        &self,
-        py: Python<'_>,
-        range: Range<'_>,
-        snapshot: Option<&terrace::Snapshot>,
-        reverse: bool,
-        part: Part,
-    ) -> PyResult<Pairs> {
-        let options = range.options(snapshot);
-        self.with(py, |open| {
-            let scan = if reverse { open.db.scan_reverse(options) } else { open.db.scan(options) };
-            let (pairs, walk) = Pairs::new(scan, part);
-            open.track(walk);
-            pairs
-        })
+    fn pairs(&self, py: Python<'_>, part: Part, range: Range<'_>, direction: Direction) -> PyResult<Pairs> {
+        let options = range.within(ReadOptions::new());
+        let steps = Steps::new(py, self.store.clone(), options, ExtraBounds::default(), direction)?;
+        Ok(Pairs::new(steps, direction, part))
     }
 
     /// Writes `operations` and returns the sequence number of the last one.
     pub fn apply(&self, py: Python<'_>, operations: terrace::WriteBatch, sync: bool) -> PyResult<u64> {
-        self.run(py, |db| db.write(operations, WriteOptions { sync }))
+        self.store.run(py, |db| db.write(operations, WriteOptions { sync }))
     }
 }
 
 #[pymethods]
 impl Db {
+    /// Opens the store in the directory `path`; without a path, creates a store in memory.
+    #[new]
+    #[pyo3(signature = (path, *, create=None, error_if_exists=false, read_only=false, preset=None, **named))]
+    fn new(
+        py: Python<'_>,
+        path: Option<Path>,
+        create: Option<bool>,
+        error_if_exists: bool,
+        read_only: bool,
+        preset: Option<&str>,
+        named: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Db> {
+        let how = manage::Opening { create, error_if_exists, read_only };
+        let place = path.as_ref().map_or_else(|| "in memory".into(), |path| path.0.display().to_string());
+        let store = Arc::new(manage::open(py, path, how, preset, named)?);
+        Ok(Db { store, place })
+    }
+
     #[getter]
     fn closed(&self) -> bool {
-        self.open.lock().expect("no code panics under this lock").is_none()
+        self.store.is_closed()
     }
 
     #[pyo3(signature = (key, default=None))]
@@ -114,31 +78,31 @@ impl Db {
         key: Bytes<'_>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        Ok(self.value(py, &key, None)?.map(Bound::into_any).or(default))
+        Ok(self.value(py, &key)?.map(Bound::into_any).or(default))
     }
 
     fn get_many<'py>(&self, py: Python<'py>, keys: Keys) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
-        let values: Vec<_> = self.run(py, |db| db.multi_get(&keys.0).into_iter().collect::<Result<_>>())?;
+        let values: Vec<_> = self.store.run(py, |db| db.multi_get(&keys.0).into_iter().collect::<Result<_>>())?;
         let bytes = |value: Option<Vec<u8>>| value.map(|value| PyBytes::new(py, &value));
         Ok(values.into_iter().map(bytes).collect())
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, key: Bytes<'_>) -> PyResult<Bound<'py, PyBytes>> {
-        self.value(py, &key, None)?.ok_or_else(|| PyKeyError::new_err(key.into_owned()))
+        self.value(py, &key)?.ok_or_else(|| PyKeyError::new_err(key.into_owned()))
     }
 
     fn __contains__(&self, py: Python<'_>, key: Bytes<'_>) -> PyResult<bool> {
-        Ok(self.value(py, &key, None)?.is_some())
+        Ok(self.value(py, &key)?.is_some())
     }
 
     #[pyo3(signature = (key, value, *, sync=false))]
     fn put(&self, py: Python<'_>, key: Bytes<'_>, value: Bytes<'_>, sync: bool) -> PyResult<()> {
-        self.run(py, |db| db.put_with(key, value, WriteOptions { sync }))
+        self.store.run(py, |db| db.put_with(key, value, WriteOptions { sync }))
     }
 
     #[pyo3(signature = (key, *, sync=false))]
     fn delete(&self, py: Python<'_>, key: Bytes<'_>, sync: bool) -> PyResult<()> {
-        self.run(py, |db| db.delete_with(key, WriteOptions { sync }))
+        self.store.run(py, |db| db.delete_with(key, WriteOptions { sync }))
     }
 
     fn __setitem__(&self, py: Python<'_>, key: Bytes<'_>, value: Bytes<'_>) -> PyResult<()> {
@@ -154,7 +118,7 @@ impl Db {
 
     #[pyo3(signature = (start, stop, *, sync=false))]
     fn delete_range(&self, py: Python<'_>, start: Bytes<'_>, stop: Bytes<'_>, sync: bool) -> PyResult<()> {
-        self.run(py, |db| db.delete_range(start, stop, WriteOptions { sync }))
+        self.store.run(py, |db| db.delete_range(start, stop, WriteOptions { sync }))
     }
 
     #[pyo3(signature = (batch, *, sync=false, log=true))]
@@ -163,23 +127,20 @@ impl Db {
         if log {
             return self.apply(py, operations, sync);
         }
-        self.run(py, |db| {
+        self.store.run(py, |db| {
             let last = db.write_unlogged(operations)?;
             if sync { db.wait_durable(last).map(|()| last) } else { Ok(last) }
         })
     }
 
     fn updates_since(&self, py: Python<'_>, sequence: u64) -> PyResult<Updates> {
-        let walk = Arc::new(Walk::new(self.run(py, |db| db.updates_since(sequence))?));
-        let handle: Weak<dyn Ends> = Arc::<Walk<terrace::Updates>>::downgrade(&walk);
-        self.with(py, |open| open.track(handle))?;
-        Ok(Updates(walk))
+        Updates::new(py, self.store.clone(), sequence)
     }
 
     /// Returns the number of ingested puts and deletes.
     fn ingest(&self, py: Python<'_>, paths: Vec<Path>) -> PyResult<u64> {
         let paths: Vec<PathBuf> = paths.into_iter().map(|path| path.0).collect();
-        Ok(self.run(py, |db| db.ingest(&paths))?.entries)
+        Ok(self.store.run(py, |db| db.ingest(&paths))?.entries)
     }
 
     #[pyo3(signature = (folder, start=None, stop=None, *, prefix=None))]
@@ -191,115 +152,112 @@ impl Db {
         stop: Option<Bytes<'_>>,
         prefix: Option<Bytes<'_>>,
     ) -> PyResult<Vec<PathBuf>> {
-        let options = Range { start, stop, prefix }.options(None);
-        let tables = self.run(py, |db| db.export(folder.0, options))?;
+        let options = Range { start, stop, prefix }.within(ReadOptions::new());
+        let tables = self.store.run(py, |db| db.export(folder.0, options))?;
         Ok(tables.into_iter().map(|table| table.path).collect())
     }
 
     /// Returns the sequence number up to which the copy is complete.
     fn checkpoint(&self, py: Python<'_>, folder: Path) -> PyResult<u64> {
-        Ok(self.run(py, |db| db.checkpoint(folder.0))?.sequence)
+        Ok(self.store.run(py, |db| db.checkpoint(folder.0))?.sequence)
     }
 
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        report::statistics(py, &self.run(py, |db| Ok(db.statistics()))?)
+        report::statistics(py, &self.store.run(py, |db| Ok(db.statistics()))?)
     }
 
     #[pyo3(signature = (*, sync=false))]
     fn batch(this: Bound<'_, Self>, sync: bool) -> PyResult<WriteBatch> {
-        this.get().handle(this.py())?;
+        this.get().store.check_open(this.py())?;
         Ok(WriteBatch::of(this.unbind(), sync))
     }
 
-    fn snapshot(this: Bound<'_, Self>) -> PyResult<Snapshot> {
-        let held = this.get().handle(this.py())?.snapshot();
-        Ok(Snapshot::new(this.unbind(), held))
-    }
-
     fn __iter__(&self, py: Python<'_>) -> PyResult<Pairs> {
-        self.keys(py, None, None, None, false)
+        self.pairs(py, Part::Keys, Range::default(), Direction::Forward)
     }
 
-    #[pyo3(signature = (start=None, stop=None, *, prefix=None, reverse=false))]
-    fn keys(
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        steps::count(py, &self.store, ReadOptions::new())
+    }
+
+    fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
+        steps::is_empty(py, &self.store, ReadOptions::new()).map(|empty| !empty)
+    }
+
+    /// Returns the bounds of a range as bytes, for a view of it.
+    #[pyo3(signature = (start, stop, *, prefix))]
+    fn _bounds<'py>(
+        &self,
+        py: Python<'py>,
+        start: Option<Bytes<'_>>,
+        stop: Option<Bytes<'_>>,
+        prefix: Option<Bytes<'_>>,
+    ) -> PyResult<Bounds<'py>> {
+        self.store.check_open(py)?;
+        Ok(Range { start, stop, prefix }.bounds(py))
+    }
+
+    fn _pairs(
         &self,
         py: Python<'_>,
+        part: Part,
         start: Option<Bytes<'_>>,
         stop: Option<Bytes<'_>>,
         prefix: Option<Bytes<'_>>,
         reverse: bool,
     ) -> PyResult<Pairs> {
-        self.pairs(py, Range { start, stop, prefix }, None, reverse, Part::Keys)
+        self.pairs(py, part, Range { start, stop, prefix }, Direction::new(reverse))
     }
 
-    #[pyo3(signature = (start=None, stop=None, *, prefix=None, reverse=false))]
-    fn values(
+    fn _count(
         &self,
         py: Python<'_>,
         start: Option<Bytes<'_>>,
         stop: Option<Bytes<'_>>,
         prefix: Option<Bytes<'_>>,
-        reverse: bool,
-    ) -> PyResult<Pairs> {
-        self.pairs(py, Range { start, stop, prefix }, None, reverse, Part::Values)
-    }
-
-    #[pyo3(signature = (start=None, stop=None, *, prefix=None, reverse=false))]
-    fn items(
-        &self,
-        py: Python<'_>,
-        start: Option<Bytes<'_>>,
-        stop: Option<Bytes<'_>>,
-        prefix: Option<Bytes<'_>>,
-        reverse: bool,
-    ) -> PyResult<Pairs> {
-        self.pairs(py, Range { start, stop, prefix }, None, reverse, Part::Both)
+    ) -> PyResult<usize> {
+        steps::count(py, &self.store, Range { start, stop, prefix }.within(ReadOptions::new()))
     }
 
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
-        self.run(py, terrace::Db::flush)
+        self.store.run(py, terrace::Db::flush)
     }
 
     #[pyo3(signature = (start=None, stop=None))]
     fn compact(&self, py: Python<'_>, start: Option<Bytes<'_>>, stop: Option<Bytes<'_>>) -> PyResult<()> {
-        self.run(py, |db| db.compact_range(start.as_deref(), stop.as_deref()))
+        self.store.run(py, |db| db.compact_range(start.as_deref(), stop.as_deref()))
     }
 
     fn approximate_size(&self, py: Python<'_>, start: Bytes<'_>, stop: Bytes<'_>) -> PyResult<u64> {
-        self.run(py, |db| Ok(db.approximate_sizes(&[(&start, &stop)])?[0]))
+        self.store.run(py, |db| Ok(db.approximate_sizes(&[(&start, &stop)])?[0]))
     }
 
     fn property(&self, py: Python<'_>, name: &str) -> PyResult<Option<String>> {
-        self.run(py, |db| Ok(db.property(name)))
+        self.store.run(py, |db| Ok(db.property(name)))
     }
 
     fn resume(&self, py: Python<'_>) -> PyResult<()> {
-        self.run(py, terrace::Db::resume)
+        self.store.run(py, terrace::Db::resume)
     }
 
     #[getter]
     fn last_sequence(&self, py: Python<'_>) -> PyResult<u64> {
-        self.with(py, |open| open.db.last_sequence())
+        self.store.run(py, |db| Ok(db.last_sequence()))
     }
 
     #[getter]
     fn durable_sequence(&self, py: Python<'_>) -> PyResult<u64> {
-        self.with(py, |open| open.db.durable_sequence())
+        self.store.run(py, |db| Ok(db.durable_sequence()))
     }
 
     #[pyo3(signature = (sequence=None))]
     fn wait_durable(&self, py: Python<'_>, sequence: Option<u64>) -> PyResult<()> {
-        self.run(py, |db| db.wait_durable(sequence.unwrap_or_else(|| db.last_sequence())))
+        self.store.run(py, |db| db.wait_durable(sequence.unwrap_or_else(|| db.last_sequence())))
     }
 
     /// Does nothing if the store is closed already.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let Some(open) = self.open.lock().expect("no code panics under this lock").take() else { return Ok(()) };
-        let closed = py.detach(move || {
-            open.walks.iter().filter_map(Weak::upgrade).for_each(|walk| walk.end());
-            open.db.close()
-        });
-        closed.map_err(|error| error::raised(py, &error))
+        self.store.close(py)
     }
 
     fn __enter__(this: Py<Self>) -> Py<Self> {

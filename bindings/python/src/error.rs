@@ -3,21 +3,16 @@
 use pyo3::{prelude::*, sync::PyOnceLock};
 use terrace::Error;
 
-/// The Python module with the exception classes, once it was imported.
-static CLASSES: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
-
 /// Returns the exception for `error`.
 pub fn raised(py: Python<'_>, error: &Error) -> PyErr {
-    exception(py, class(error), error.to_string())
+    /// The module with the exception classes. It is set by the first import.
+    static CLASSES: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    exception(py, &CLASSES, "terracedb._errors", class(error), error.to_string())
 }
 
-/// Returns the exception for a closed store.
-pub fn closed(py: Python<'_>) -> PyErr {
-    raised(py, &Error::Closed)
-}
-
-fn exception(py: Python<'_>, class: &str, text: String) -> PyErr {
-    let module = CLASSES.get_or_try_init(py, || py.import("terracedb._errors").map(Bound::unbind));
+/// Returns an exception of the class `class` in `module`, which is kept in `loaded`.
+pub fn exception(py: Python<'_>, loaded: &PyOnceLock<Py<PyModule>>, module: &str, class: &str, text: String) -> PyErr {
+    let module = loaded.get_or_try_init(py, || py.import(module).map(Bound::unbind));
     match module.and_then(|module| module.bind(py).getattr(class)).and_then(|class| class.call1((text,))) {
         Ok(value) => PyErr::from_value(value),
         Err(error) => error, // the import failed, because the package is incomplete

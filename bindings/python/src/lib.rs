@@ -5,13 +5,19 @@
 
 mod arguments;
 mod batch;
+mod chunk;
 mod db;
 mod error;
 mod manage;
+mod order;
 mod pairs;
+mod plyvel;
 mod range;
+mod reader;
 mod report;
 mod snapshot;
+mod steps;
+mod store;
 mod updates;
 mod walk;
 
@@ -24,9 +30,27 @@ mod _terracedb {
     use crate::{
         batch::WriteBatch,
         db::Db,
-        manage::{destroy, open, open_in_memory, repair},
+        manage::{destroy, repair},
         pairs::Pairs,
         snapshot::Snapshot,
         updates::Updates,
     };
+
+    /// The classes of `terracedb.plyvel`.
+    #[pyo3::pymodule]
+    mod plyvel {
+        #[pymodule_export]
+        use crate::plyvel::{
+            batch::WriteBatch,
+            database::{Handle, destroy, repair},
+            iterator::Iterator,
+            raw_iterator::RawIterator,
+            reads::Reads,
+            writes::Writes,
+        };
+    }
+
+    #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "the name of Python")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
 }

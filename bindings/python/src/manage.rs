@@ -1,5 +1,5 @@
 //! Opens, destroys and repairs stores by their paths.
-use crate::{arguments::Path, db::Db, error};
+use crate::{arguments::Path, error, store::Store};
 use pyo3::{
     prelude::*,
     types::{PyBool, PyDict},
@@ -18,23 +18,27 @@ fn options(py: Python<'_>, preset: Option<&str>, named: Option<&Bound<'_, PyDict
     Ok(options)
 }
 
-#[pyfunction]
-#[pyo3(signature = (path, *, create=None, error_if_exists=false, read_only=false, preset=None, **named))]
+/// How a store is opened.
+pub struct Opening {
+    pub create: Option<bool>,
+    pub error_if_exists: bool,
+    pub read_only: bool,
+}
+
+/// Opens the store in the directory `path`; without a path, creates a store in memory.
 pub fn open(
     py: Python<'_>,
-    path: Path,
-    create: Option<bool>,
-    error_if_exists: bool,
-    read_only: bool,
+    path: Option<Path>,
+    how: Opening,
     preset: Option<&str>,
     named: Option<&Bound<'_, PyDict>>,
-) -> PyResult<Db> {
+) -> PyResult<Store> {
     let mut options = options(py, preset, named)?;
     // `create_if_missing` is the name of the option. It is also the name of the argument in other
     // Python bindings for LevelDB.
-    let named = |name: &str| named.is_some_and(|named| named.contains(name).unwrap_or(false));
-    let create_if_missing = named("create_if_missing").then_some(options.create_if_missing);
-    if let (Some(create), Some(other)) = (create, create_if_missing)
+    let is_named = |name: &str| named.is_some_and(|named| named.contains(name).unwrap_or(false));
+    let create_if_missing = is_named("create_if_missing").then_some(options.create_if_missing);
+    if let (Some(create), Some(other)) = (how.create, create_if_missing)
         && create != other
     {
         let contrary = terrace::Error::Invalid(format!(
@@ -42,20 +46,14 @@ pub fn open(
         ));
         return Err(error::raised(py, &contrary));
     }
-    options.create_if_missing = create.or(create_if_missing).unwrap_or(true);
-    options.error_if_exists |= error_if_exists;
-    let path = path.0;
-    let place = path.display().to_string();
-    let open = if read_only { terrace::Db::open_read_only } else { terrace::Db::open };
-    let db = py.detach(|| open(path, options)).map_err(|error| error::raised(py, &error))?;
-    Ok(Db::new(db, place))
-}
-
-#[pyfunction]
-#[pyo3(signature = (*, preset=None, **named))]
-pub fn open_in_memory(py: Python<'_>, preset: Option<&str>, named: Option<&Bound<'_, PyDict>>) -> PyResult<Db> {
-    let db = terrace::Db::open_in_memory(options(py, preset, named)?);
-    Ok(Db::new(db.map_err(|error| error::raised(py, &error))?, "in memory".into()))
+    options.create_if_missing = how.create.or(create_if_missing).unwrap_or(true);
+    options.error_if_exists |= how.error_if_exists;
+    let open = if how.read_only { terrace::Db::open_read_only } else { terrace::Db::open };
+    let db = py.detach(|| match path {
+        Some(path) => open(path.0, options),
+        None => terrace::Db::open_in_memory(options),
+    });
+    Ok(Store::new(db.map_err(|error| error::raised(py, &error))?, None, error::raised))
 }
 
 #[pyfunction]

@@ -1,8 +1,10 @@
-//! Key ranges and snapshots: the arguments of all reads.
+//! Key ranges: the arguments of reads.
 use crate::arguments::Bytes;
-use terrace::{ReadOptions, Snapshot};
+use pyo3::{prelude::*, types::PyBytes};
+use terrace::ReadOptions;
 
 /// Keys from `start` (included) to `stop` (excluded) that start with `prefix`.
+#[derive(Default)]
 pub struct Range<'a> {
     pub start: Option<Bytes<'a>>,
     pub stop: Option<Bytes<'a>>,
@@ -10,9 +12,8 @@ pub struct Range<'a> {
 }
 
 impl Range<'_> {
-    /// Returns the engine's read options.
-    pub fn options(self, snapshot: Option<&Snapshot>) -> ReadOptions {
-        let mut options = at(snapshot);
+    /// Returns `options` for a read of this range.
+    pub fn within(self, mut options: ReadOptions) -> ReadOptions {
         if let Some(start) = self.start {
             options = options.from(start);
         }
@@ -26,7 +27,13 @@ impl Range<'_> {
     }
 }
 
-/// Returns read options that read at `snapshot`, or the present state without a snapshot.
-pub fn at(snapshot: Option<&Snapshot>) -> ReadOptions {
-    snapshot.map_or_else(ReadOptions::new, |snapshot| ReadOptions::new().snapshot(snapshot))
+/// The bounds of a range as objects: `start`, `stop` and `prefix`.
+pub type Bounds<'py> = (Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>);
+
+impl Range<'_> {
+    /// Returns copies of the bounds.
+    pub fn bounds<'py>(&self, py: Python<'py>) -> Bounds<'py> {
+        let copy = |bound: &Option<Bytes<'_>>| bound.as_ref().map(|bound| PyBytes::new(py, bound));
+        (copy(&self.start), copy(&self.stop), copy(&self.prefix))
+    }
 }

@@ -2,42 +2,88 @@
 use crate::{
     arguments::Bytes,
     db::Db,
-    error,
     pairs::{Pairs, Part},
-    range::Range,
+    range::{Bounds, Range},
+    reader::{Direction, ExtraBounds},
+    steps::{self, Steps},
+    store::{Store, drop_detached},
 };
 use pyo3::{exceptions::PyKeyError, prelude::*, types::PyBytes};
+use std::sync::{Arc, Mutex, PoisonError};
+use terrace::ReadOptions;
+
+/// A snapshot of the engine, until it is released.
+pub struct Held {
+    snapshot: Mutex<Option<terrace::Snapshot>>,
+    /// The sequence number of the last visible write.
+    pub sequence: u64,
+}
+
+impl Held {
+    /// Returns a snapshot of `store`.
+    pub fn new(py: Python<'_>, store: &Store) -> PyResult<Held> {
+        let snapshot = store.run(py, |db| Ok(db.snapshot()))?;
+        Ok(Held { sequence: snapshot.sequence(), snapshot: Mutex::new(Some(snapshot)) })
+    }
+
+    /// Returns read options that read at the snapshot, or `None` if it was released.
+    pub fn options(&self) -> Option<ReadOptions> {
+        let snapshot = self.snapshot.lock().unwrap_or_else(PoisonError::into_inner);
+        snapshot.as_ref().map(|snapshot| ReadOptions::new().snapshot(snapshot))
+    }
+
+    /// Releases the snapshot, so that obsolete data can be dropped.
+    pub fn release(&self) {
+        let snapshot = self.snapshot.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(snapshot) = snapshot {
+            drop_detached(snapshot);
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
 
 /// A read-only view of a store at the moment when the snapshot was created.
-#[pyclass(module = "terracedb", frozen)]
+#[pyclass(module = "terracedb", frozen, subclass)]
 pub struct Snapshot {
-    db: Py<Db>,
-    held: std::sync::Mutex<Option<terrace::Snapshot>>,
-    sequence: u64,
+    store: Arc<Store>,
+    held: Held,
 }
 
 impl Snapshot {
-    /// Returns a snapshot of `db`.
-    pub fn new(db: Py<Db>, held: terrace::Snapshot) -> Snapshot {
-        Snapshot { db, sequence: held.sequence(), held: std::sync::Mutex::new(Some(held)) }
+    fn options(&self, py: Python<'_>) -> PyResult<ReadOptions> {
+        self.held.options().ok_or_else(|| self.store.closed(py))
     }
 
-    fn held(&self, py: Python<'_>) -> PyResult<terrace::Snapshot> {
-        let held = self.held.lock().expect("no code panics under this lock");
-        held.clone().ok_or_else(|| error::closed(py))
+    fn pairs(&self, py: Python<'_>, part: Part, range: Range<'_>, direction: Direction) -> PyResult<Pairs> {
+        let options = range.within(self.options(py)?);
+        let steps = Steps::new(py, self.store.clone(), options, ExtraBounds::default(), direction)?;
+        Ok(Pairs::new(steps, direction, part))
     }
 
-    fn pairs(&self, py: Python<'_>, range: Range<'_>, reverse: bool, part: Part) -> PyResult<Pairs> {
-        self.db.get().pairs(py, range, Some(&self.held(py)?), reverse, part)
+    fn value<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let options = self.options(py)?;
+        let value = self.store.run(py, |db| db.get_with(key, &options))?;
+        Ok(value.map(|value| PyBytes::new(py, &value)))
     }
 }
 
 #[pymethods]
 impl Snapshot {
+    #[new]
+    fn new(py: Python<'_>, db: PyRef<'_, Db>) -> PyResult<Snapshot> {
+        let store = db.store.clone();
+        Ok(Snapshot { held: Held::new(py, &store)?, store })
+    }
+
     /// Returns the sequence number of the last visible write.
     #[getter]
     fn sequence(&self) -> u64 {
-        self.sequence
+        self.held.sequence
     }
 
     #[pyo3(signature = (key, default=None))]
@@ -47,62 +93,68 @@ impl Snapshot {
         key: Bytes<'_>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let value = self.db.get().value(py, &key, Some(&self.held(py)?))?;
-        Ok(value.map(Bound::into_any).or(default))
+        Ok(self.value(py, &key)?.map(Bound::into_any).or(default))
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, key: Bytes<'_>) -> PyResult<Bound<'py, PyBytes>> {
-        let value = self.db.get().value(py, &key, Some(&self.held(py)?))?;
-        value.ok_or_else(|| PyKeyError::new_err(key.into_owned()))
+        self.value(py, &key)?.ok_or_else(|| PyKeyError::new_err(key.into_owned()))
     }
 
     fn __contains__(&self, py: Python<'_>, key: Bytes<'_>) -> PyResult<bool> {
-        Ok(self.db.get().value(py, &key, Some(&self.held(py)?))?.is_some())
+        Ok(self.value(py, &key)?.is_some())
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<Pairs> {
-        self.keys(py, None, None, None, false)
+        self.pairs(py, Part::Keys, Range::default(), Direction::Forward)
     }
 
-    #[pyo3(signature = (start=None, stop=None, *, prefix=None, reverse=false))]
-    fn keys(
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        steps::count(py, &self.store, self.options(py)?)
+    }
+
+    fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
+        steps::is_empty(py, &self.store, self.options(py)?).map(|empty| !empty)
+    }
+
+    /// Returns the bounds of a range as bytes, for a view of it.
+    #[pyo3(signature = (start, stop, *, prefix))]
+    fn _bounds<'py>(
+        &self,
+        py: Python<'py>,
+        start: Option<Bytes<'_>>,
+        stop: Option<Bytes<'_>>,
+        prefix: Option<Bytes<'_>>,
+    ) -> PyResult<Bounds<'py>> {
+        self.options(py)?;
+        self.store.check_open(py)?;
+        Ok(Range { start, stop, prefix }.bounds(py))
+    }
+
+    fn _pairs(
         &self,
         py: Python<'_>,
+        part: Part,
         start: Option<Bytes<'_>>,
         stop: Option<Bytes<'_>>,
         prefix: Option<Bytes<'_>>,
         reverse: bool,
     ) -> PyResult<Pairs> {
-        self.pairs(py, Range { start, stop, prefix }, reverse, Part::Keys)
+        self.pairs(py, part, Range { start, stop, prefix }, Direction::new(reverse))
     }
 
-    #[pyo3(signature = (start=None, stop=None, *, prefix=None, reverse=false))]
-    fn values(
+    fn _count(
         &self,
         py: Python<'_>,
         start: Option<Bytes<'_>>,
         stop: Option<Bytes<'_>>,
         prefix: Option<Bytes<'_>>,
-        reverse: bool,
-    ) -> PyResult<Pairs> {
-        self.pairs(py, Range { start, stop, prefix }, reverse, Part::Values)
-    }
-
-    #[pyo3(signature = (start=None, stop=None, *, prefix=None, reverse=false))]
-    fn items(
-        &self,
-        py: Python<'_>,
-        start: Option<Bytes<'_>>,
-        stop: Option<Bytes<'_>>,
-        prefix: Option<Bytes<'_>>,
-        reverse: bool,
-    ) -> PyResult<Pairs> {
-        self.pairs(py, Range { start, stop, prefix }, reverse, Part::Both)
+    ) -> PyResult<usize> {
+        steps::count(py, &self.store, Range { start, stop, prefix }.within(self.options(py)?))
     }
 
     /// Releases the snapshot, so that obsolete data can be dropped.
     fn release(&self) {
-        self.held.lock().expect("no code panics under this lock").take();
+        self.held.release();
     }
 
     fn __enter__(this: Py<Self>) -> Py<Self> {

@@ -1,11 +1,22 @@
-//! Python iterators over the write history.
-use crate::{batch::WriteBatch, error, walk::Walk};
+//! Iterators over the write history.
+use crate::{batch::WriteBatch, store::Store, walk::Walk};
 use pyo3::prelude::*;
 use std::sync::Arc;
 
 /// An iterator over the batches of the write history.
 #[pyclass(module = "terracedb", frozen)]
-pub struct Updates(pub Arc<Walk<terrace::Updates>>);
+pub struct Updates {
+    store: Arc<Store>,
+    walk: Arc<Walk<terrace::Updates>>,
+}
+
+impl Updates {
+    /// Returns an iterator over the batches after `sequence`.
+    pub fn new(py: Python<'_>, store: Arc<Store>, sequence: u64) -> PyResult<Updates> {
+        let walk = store.walk(py, |db| db.updates_since(sequence))?;
+        Ok(Updates { store, walk })
+    }
+}
 
 #[pymethods]
 impl Updates {
@@ -14,8 +25,7 @@ impl Updates {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<(u64, WriteBatch)>> {
-        let next = py.detach(|| self.0.with(Iterator::next));
-        let update = next.and_then(Option::transpose).map_err(|error| error::raised(py, &error))?;
+        let update = self.store.wait(py, || self.walk.with(Iterator::next)?.transpose())?;
         Ok(update.map(|update| (update.last_sequence(), WriteBatch::holding(update.batch))))
     }
 }

@@ -1,5 +1,6 @@
 //! Readers (iterators) that hold resources of a store. When the store is closed, they release the
 //! resources.
+use crate::store::drop_detached;
 use std::sync::{
     Mutex, MutexGuard, PoisonError,
     atomic::{AtomicBool, Ordering},
@@ -7,14 +8,14 @@ use std::sync::{
 use terrace::{Error, Result};
 
 /// A reader that the store can end.
-pub struct Walk<T> {
+pub struct Walk<T: Send> {
     reader: Mutex<Option<T>>,
     /// Whether the reader was ended. It is set before the reader is dropped, and it can be read
     /// without waiting for a running read.
     ended: AtomicBool,
 }
 
-impl<T> Walk<T> {
+impl<T: Send> Walk<T> {
     /// Returns a live reader.
     pub fn new(reader: T) -> Walk<T> {
         Walk { reader: Mutex::new(Some(reader)), ended: AtomicBool::new(false) }
@@ -34,6 +35,14 @@ impl<T> Walk<T> {
 
     fn lock(&self) -> MutexGuard<'_, Option<T>> {
         self.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Send> Drop for Walk<T> {
+    fn drop(&mut self) {
+        if let Some(reader) = self.lock().take() {
+            drop_detached(reader);
+        }
     }
 }
 

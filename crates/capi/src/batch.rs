@@ -1,11 +1,31 @@
 //! `leveldb_writebatch_t`.
 #![expect(unsafe_code, reason = "C passes pointers with lengths, and callbacks")]
-use crate::memory;
+use crate::{
+    error::{Kind, Message},
+    memory,
+};
 use libc::c_void;
 use terrace::{Op, WriteBatch};
+use terrace_format::batch;
 
 /// `leveldb_writebatch_t`.
 pub struct Batch(pub WriteBatch);
+
+/// Decodes a batch of puts and deletes from a WAL record, which is also LevelDB's representation in
+/// memory. Its sequence number has no effect.
+pub fn decode(record: &[u8]) -> Result<WriteBatch, Message> {
+    let decoded = batch::Batch::decode(record.to_vec());
+    let decoded = decoded.map_err(|corrupt| Message::new(Kind::Corruption, format!("bad WriteBatch: {corrupt}")))?;
+    let mut batch = WriteBatch::new();
+    for op in decoded.ops() {
+        match op {
+            Op::Put(key, value) => batch.put(key, value),
+            Op::Delete(key) => batch.delete(key),
+            _ => return Err(Message::new(Kind::NotSupported, "the batch has operations that LevelDB does not have")),
+        };
+    }
+    Ok(batch)
+}
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_writebatch_create() -> Box<Batch> {

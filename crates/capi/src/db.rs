@@ -1,18 +1,40 @@
 //! `leveldb_t`: an open store, its reads and writes, and its snapshots.
 #![expect(unsafe_code, reason = "C passes pointers with lengths")]
 use crate::{
-    batch::Batch,
-    error::Failure,
+    batch::{self, Batch},
+    error::{Failure, Kind, Message},
     iterator::Iterator,
     memory,
     options::{Options, ReadOptions, WriteOptions},
+    refusal,
 };
-use libc::c_int;
-use std::{ptr, slice};
+use libc::{c_int, c_void};
+use std::{path::Path, ptr, slice};
 use terrace::Snapshot;
 
 /// `leveldb_t`.
-pub struct Db(terrace::Db);
+pub struct Db(pub terrace::Db);
+
+/// Opens the store in the directory `path`, or in memory. As in LevelDB, the parent of the
+/// directory must exist.
+fn open(options: &Options, path: &Path) -> Result<terrace::Db, Message> {
+    let engine = options.resolve()?;
+    let refused = |error| refusal::of_open(path, &engine, error);
+    let db = match &options.stores {
+        Some(stores) => stores.open(path, engine.clone()).map_err(refused)?,
+        None => {
+            if path.parent().is_some_and(|parent| !parent.as_os_str().is_empty() && !parent.exists()) {
+                let text = format!("{}/LOCK: No such file or directory", path.display());
+                return Err(Message::new(Kind::NotFound, text));
+            }
+            terrace::Db::open(path, engine.clone()).map_err(refused)?
+        }
+    };
+    if let Some(logger) = &options.logger {
+        logger.line(concat!("opened by Terrace ", env!("CARGO_PKG_VERSION")));
+    }
+    Ok(db)
+}
 
 /// # Safety
 /// `name` is zero-terminated.
@@ -20,8 +42,7 @@ pub struct Db(terrace::Db);
 unsafe extern "C" fn leveldb_open(options: &Options, name: *const u8, errptr: &mut Failure) -> Option<Box<Db>> {
     // SAFETY: guaranteed by the caller.
     let path = unsafe { memory::path(name) };
-    let opened = options.resolve().and_then(|options| terrace::Db::open(path, options));
-    Some(Box::new(Db(errptr.of(opened)?)))
+    Some(Box::new(Db(errptr.of(open(options, path))?)))
 }
 
 #[unsafe(no_mangle)]
@@ -69,6 +90,26 @@ extern "C" fn leveldb_write(db: &Db, options: &WriteOptions, batch: &Batch, errp
 }
 
 /// # Safety
+/// The representation has the given length.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn terrace_write(
+    db: &Db,
+    options: &WriteOptions,
+    rep: *const u8,
+    length: usize,
+    errptr: &mut Failure,
+) {
+    // SAFETY: guaranteed by the caller.
+    let decoded = batch::decode(unsafe { memory::bytes(rep, length) });
+    errptr.of(decoded.and_then(|batch| Ok(db.0.write(batch, options.0)?)));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn terrace_flush(db: &Db, errptr: &mut Failure) {
+    errptr.of(db.0.flush());
+}
+
+/// # Safety
 /// The key has the given length.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_get(
@@ -84,6 +125,27 @@ unsafe extern "C" fn leveldb_get(
     let value = errptr.of(db.0.get_with(key, &options.resolve())).flatten();
     *vallen = value.as_ref().map_or(0, Vec::len);
     value.map_or(ptr::null_mut(), |value| memory::copy(&value))
+}
+
+/// # Safety
+/// The key has the given length. `receive` accepts `state`, and bytes that are valid during the
+/// call.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn terrace_get(
+    db: &Db,
+    options: &ReadOptions,
+    key: *const u8,
+    keylen: usize,
+    receive: unsafe extern "C" fn(*mut c_void, *const u8, usize),
+    state: *mut c_void,
+    errptr: &mut Failure,
+) -> u8 {
+    // SAFETY: guaranteed by the caller.
+    let key = unsafe { memory::bytes(key, keylen) };
+    let Some(value) = errptr.of(db.0.get_pinned(key, &options.resolve())).flatten() else { return 0 };
+    // SAFETY: guaranteed by the caller; `value` pins the bytes.
+    unsafe { receive(state, value.as_ptr(), value.len()) };
+    1
 }
 
 #[unsafe(no_mangle)]

@@ -1,9 +1,10 @@
 //! Errors in LevelDB's C form: a string from `malloc`. Its first words name the kind of error, as
 //! in LevelDB.
-#![expect(unsafe_code, reason = "the text that an error replaces came from malloc")]
-use crate::memory;
-use std::ptr;
-use terrace::{Error, Result};
+#![expect(unsafe_code, reason = "strings from malloc, and exported functions keep their C names")]
+use crate::{extra::kind as number, memory};
+use libc::c_int;
+use std::{io, ptr};
+use terrace::Error;
 
 /// The target of `errptr`: `NULL`, or a string from `malloc`.
 #[repr(transparent)]
@@ -12,27 +13,86 @@ pub struct Failure(*mut u8);
 impl Failure {
     /// Returns the value of `result`. An error frees the older string and stores its own. A success
     /// leaves the string unchanged.
-    pub fn of<T>(&mut self, result: Result<T>) -> Option<T> {
-        let error = match result {
+    pub fn of<T>(&mut self, result: Result<T, impl Into<Message>>) -> Option<T> {
+        let Message { kind, text } = match result {
             Ok(value) => return Some(value),
-            Err(error) => error,
+            Err(error) => error.into(),
         };
         let old = std::mem::replace(&mut self.0, ptr::null_mut());
         // SAFETY: the headers require NULL or a string from malloc, which this function may free.
         unsafe { memory::free(old) };
-        self.0 = memory::copy_text(format!("{}: {error}", kind(&error)));
+        self.0 = memory::copy_text(format!("{}{text}", kind.words()));
         None
     }
 }
 
-/// Returns the first words of LevelDB's message for this error. Programs use them to distinguish
-/// errors.
-fn kind(error: &Error) -> &'static str {
-    match error {
-        Error::Corrupt { .. } | Error::Bug(_) => "Corruption",
-        Error::Missing { what, .. } if !what.starts_with("store") => "Corruption", // a file that the store names
-        Error::Missing { .. } | Error::Invalid(_) => "Invalid argument",
-        Error::Unsupported(_) => "Not implemented",
-        _ => "IO error",
+/// The kind of an error, with LevelDB's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    NotFound = 1,
+    Corruption = 2,
+    NotSupported = 3,
+    InvalidArgument = 4,
+    IoError = 5,
+}
+
+impl Kind {
+    const ALL: [Kind; 5] = [Kind::NotFound, Kind::Corruption, Kind::NotSupported, Kind::InvalidArgument, Kind::IoError];
+
+    /// Returns the first words of LevelDB's message for this kind. Programs use them to distinguish
+    /// errors.
+    fn words(self) -> &'static str {
+        match self {
+            Kind::NotFound => "NotFound: ",
+            Kind::Corruption => "Corruption: ",
+            Kind::NotSupported => "Not implemented: ",
+            Kind::InvalidArgument => "Invalid argument: ",
+            Kind::IoError => "IO error: ",
+        }
     }
+}
+
+/// An error as C programs receive it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Message {
+    pub kind: Kind,
+    pub text: String,
+}
+
+impl Message {
+    pub fn new(kind: Kind, text: impl Into<String>) -> Message {
+        Message { kind, text: text.into() }
+    }
+}
+
+impl From<Error> for Message {
+    fn from(error: Error) -> Message {
+        number::remember(&error);
+        let kind = match &error {
+            Error::Corrupt { .. } | Error::Bug(_) => Kind::Corruption,
+            Error::Missing { what, .. } if !what.starts_with("store") => Kind::Corruption, // a file that the store names
+            Error::Missing { .. } | Error::Invalid(_) => Kind::InvalidArgument,
+            Error::Unsupported(_) => Kind::NotSupported,
+            Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => Kind::NotFound,
+            _ => Kind::IoError,
+        };
+        Message::new(kind, error.to_string())
+    }
+}
+
+/// Returns the kind of an error message of this library, and stores the text after the first words
+/// in `message`. A text of another source is an I/O error.
+///
+/// # Safety
+/// `error` is zero-terminated.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn terrace_error_kind(error: *const u8, message: Option<&mut *const u8>) -> c_int {
+    // SAFETY: guaranteed by the caller.
+    let text = unsafe { memory::text(error) };
+    let found = Kind::ALL.into_iter().find(|kind| text.starts_with(kind.words().as_bytes()));
+    if let Some(message) = message {
+        // The words are a part of the text, so the result is inside it.
+        *message = text[found.map_or(0, |kind| kind.words().len())..].as_ptr();
+    }
+    found.unwrap_or(Kind::IoError) as c_int
 }

@@ -90,3 +90,40 @@ extern "C" fn leveldb_filterpolicy_destroy(filter: Option<Box<Filter>>) {
         unsafe { destructor(state) };
     }
 }
+
+/// # Safety
+/// Both arrays have `num_keys` elements, and the keys have the given lengths. `receive` accepts
+/// `state`, and bytes that are valid during the call.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn terrace_filterpolicy_create_filter(
+    filter: &Filter,
+    keys: *const *const u8,
+    lengths: *const usize,
+    num_keys: c_int,
+    receive: unsafe extern "C" fn(*mut c_void, *const u8, usize),
+    state: *mut c_void,
+) {
+    let count = usize::try_from(num_keys).unwrap_or(0);
+    // SAFETY: `at` is below `count`, and the lengths are guaranteed by the caller.
+    let key = |at| unsafe { memory::bytes(*keys.add(at), *lengths.add(at)) };
+    let keys: Vec<&[u8]> = (0..count).map(key).collect();
+    let mut made = Vec::new();
+    filter.policy.create(&keys, &mut made);
+    // SAFETY: guaranteed by the caller.
+    unsafe { receive(state, made.as_ptr(), made.len()) };
+}
+
+/// # Safety
+/// Key and filter have the given lengths.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn terrace_filterpolicy_key_may_match(
+    filter: &Filter,
+    key: *const u8,
+    keylen: usize,
+    bytes: *const u8,
+    length: usize,
+) -> u8 {
+    // SAFETY: guaranteed by the caller.
+    let (key, bytes) = unsafe { (memory::bytes(key, keylen), memory::bytes(bytes, length)) };
+    filter.policy.may_match(key, bytes).into()
+}

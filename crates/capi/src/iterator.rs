@@ -5,7 +5,7 @@ use terrace::{Cursor, Error, Result};
 
 /// `leveldb_iterator_t`.
 pub struct Iterator {
-    cursor: Cursor,
+    pub cursor: Cursor,
     /// The error of the last move, if the move failed. The cursor is invalid after a failed move.
     error: Option<Error>,
 }
@@ -16,7 +16,8 @@ impl Iterator {
         Iterator { cursor, error: None }
     }
 
-    fn move_by(&mut self, step: impl FnOnce(&mut Cursor) -> Result<()>) {
+    /// Moves the cursor, and stores the error of the move.
+    pub fn move_by(&mut self, step: impl FnOnce(&mut Cursor) -> Result<()>) {
         self.error = step(&mut self.cursor).err();
     }
 }
@@ -72,6 +73,22 @@ extern "C" fn leveldb_iter_value(iterator: &Iterator, vlen: &mut usize) -> *cons
     let value = iterator.cursor.value();
     *vlen = value.len();
     value.as_ptr()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn terrace_iter_entry(
+    iterator: &Iterator,
+    key: &mut *const u8,
+    klen: &mut usize,
+    value: &mut *const u8,
+    vlen: &mut usize,
+) -> u8 {
+    if !iterator.cursor.valid() {
+        return 0;
+    }
+    (*key, *klen) = (iterator.cursor.key().as_ptr(), iterator.cursor.key().len());
+    (*value, *vlen) = (iterator.cursor.value().as_ptr(), iterator.cursor.value().len());
+    1
 }
 
 #[unsafe(no_mangle)]

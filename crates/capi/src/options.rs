@@ -5,9 +5,11 @@
 #![expect(unsafe_code, reason = "C passes zero-terminated strings")]
 use crate::{
     comparator::{Comparator, Order},
+    env::{Env, MemoryStores},
     error::Failure,
     filter::Filter,
-    machine::{Cache, Env},
+    logger::Logger,
+    machine::Cache,
     memory,
 };
 use libc::{c_int, c_void};
@@ -26,14 +28,19 @@ pub struct Options {
     unknown_compression: Option<c_int>,
     order: Option<Arc<Order>>,
     filter: Option<Arc<dyn FilterPolicy>>,
+    pub logger: Option<Arc<Logger>>,
+    /// The stores of an environment in memory. `None`: directories of the operating system.
+    pub stores: Option<MemoryStores>,
 }
 
 impl Options {
-    /// Returns the options for an open. The store uses the comparator and the filter policy until
-    /// it is closed.
+    /// Returns the options for an open. The store uses the comparator, the filter policy and the
+    /// logger until it is closed.
     pub fn resolve(&self) -> Result<terrace::Options> {
         if let Some(number) = self.unknown_compression {
-            return Err(Error::Invalid(format!("compression {number} does not exist; use 0 (none) or 1 (Snappy)")));
+            return Err(Error::Invalid(format!(
+                "compression {number} does not exist; use 0 (none), 1 (Snappy) or 2 (Zstandard)"
+            )));
         }
         let mut options = self.numbers.clone();
         if let Some(order) = &self.order {
@@ -41,6 +48,10 @@ impl Options {
         }
         if let Some(filter) = &self.filter {
             options = options.filter_policy(filter.clone());
+        }
+        if let Some(logger) = &self.logger {
+            options.info_log = false; // as in LevelDB, the lines go to the logger instead of `LOG`
+            options = options.listener(logger.clone());
         }
         Ok(options)
     }
@@ -57,7 +68,14 @@ fn defaults() -> terrace::Options {
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_create() -> Box<Options> {
-    Box::new(Options { numbers: defaults(), unknown_compression: None, order: None, filter: None })
+    Box::new(Options {
+        numbers: defaults(),
+        unknown_compression: None,
+        order: None,
+        filter: None,
+        logger: None,
+        stores: None,
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -119,11 +137,13 @@ extern "C" fn leveldb_options_set_paranoid_checks(options: &mut Options, yes: u8
     options.numbers.paranoid_checks = yes != 0;
 }
 
-/// Has no effect, because there is only one environment.
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_options_set_env(_options: &mut Options, _env: Option<&Env>) {}
+extern "C" fn leveldb_options_set_env(options: &mut Options, env: Option<&Env>) {
+    options.stores = env.and_then(|env| env.0.clone());
+}
 
-/// Has no effect. LevelDB's C interface cannot create a logger, so the argument is always `NULL`.
+/// Has no effect. LevelDB's C interface cannot create a logger, so the argument is always `NULL`;
+/// see [`terrace_options_set_logger`](crate::logger).
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_info_log(_options: &mut Options, _logger: *mut c_void) {}
 
@@ -163,6 +183,7 @@ extern "C" fn leveldb_options_set_compression(options: &mut Options, number: c_i
     match number {
         0 => options.numbers.compression = Codec::None,
         1 => options.numbers.compression = Codec::Snappy,
+        2 => options.numbers.compression = Codec::Zstd,
         other => options.unknown_compression = Some(other),
     }
 }

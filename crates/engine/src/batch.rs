@@ -1,10 +1,14 @@
 //! Write batches. A batch records the sizes of its longest key and its longest value, and a write
 //! compares them with the limits of the store.
+use crate::{Error, Result};
 use terrace_format::{
     FamilyId, SeqNo,
     batch::{self, Op},
     key,
 };
+
+/// Length of the sequence number at the beginning of an encoded batch, in bytes.
+const SEQUENCE_BYTES: usize = 8;
 
 /// A batch of puts and deletes, which are applied atomically and in order.
 ///
@@ -36,6 +40,32 @@ impl WriteBatch {
     /// Returns an empty batch.
     pub fn new() -> WriteBatch {
         WriteBatch::default()
+    }
+
+    /// Returns the batch with the encoding `bytes`: a header of 12 bytes with a sequence number and
+    /// the number of operations, then the operations, as in the WAL (`docs/format/batch.md`). The
+    /// sequence number is ignored.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if `bytes` do not encode a batch, or if the batch names a column family:
+    /// the number of a column family has no meaning outside of its store.
+    ///
+    /// ```
+    /// # use terrace::{Op, WriteBatch};
+    /// let batch = WriteBatch::from_bytes(*b"\0\0\0\0\0\0\0\0\x01\0\0\0\x01\x03key\x05value")?;
+    /// assert!(batch.ops().eq([Op::Put(b"key", b"value")]));
+    /// assert!(WriteBatch::from_bytes(*b"garbage").is_err());
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<WriteBatch> {
+        let mut bytes = bytes.into();
+        bytes.iter_mut().take(SEQUENCE_BYTES).for_each(|byte| *byte = 0);
+        let invalid = |corrupt| Error::Invalid(format!("the bytes are not an encoded batch: {corrupt}"));
+        let batch = batch::Batch::decode(bytes).map_err(invalid)?;
+        if batch.ops().any(|op| op.split().0 != FamilyId::DEFAULT) {
+            return Err(Error::Invalid("an encoded batch cannot name column families".into()));
+        }
+        Ok(WriteBatch::of(batch))
     }
 
     /// Appends a put of `value` under `key`. The sizes are checked only when the batch is written.
@@ -145,8 +175,8 @@ impl WriteBatch {
         self.batch.byte_len()
     }
 
-    /// Makes a write batch from a batch that was read from a WAL, without its sequence number. A
-    /// batch from a WAL always fits the format.
+    /// Makes a write batch from a decoded batch, without its sequence number. The keys of the batch
+    /// may be longer than a store accepts; the write checks this.
     pub(crate) fn of(mut batch: batch::Batch) -> WriteBatch {
         batch.set_sequence(SeqNo::ZERO);
         let longest = |(key, value): (u64, u64), op: Op<'_>| {

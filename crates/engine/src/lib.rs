@@ -183,6 +183,7 @@ pub use check::{CheckReport, check, check_on};
 pub use db::{Checkpoint, ColumnFamily, Copied, Db, Durable, Ingested, LevelInfo, TableInfo};
 pub use error::{Error, Result};
 pub use events::{Damage, Event, Listener};
+pub use info_log::line as log_line;
 pub use options::{CompactionPri, CompactionStyle, GcMode, OptionInfo, Options, Recovery, WriteOptions};
 pub use presets::{PAPER_PRESETS, PRESETS};
 pub use read::{

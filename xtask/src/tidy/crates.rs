@@ -25,7 +25,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "terrace-peers",
         ],
     ),
-    ("capi", &["terrace"]),
+    ("capi", &["terrace", "terrace-format", "terrace-storage"]),
 ];
 
 /// Compares every manifest with the table.

@@ -28,7 +28,9 @@ from ._errors import (
     StorageError,
     UnsupportedError,
 )
-from ._terracedb import Db, Pairs, Snapshot, Updates, WriteBatch, destroy, open, open_in_memory, repair
+from ._mapping import Db, Snapshot, open, open_in_memory
+from ._terracedb import Pairs, Updates, WriteBatch, __version__, destroy, repair
+from ._views import Items, Keys, Values
 
 __all__ = [
     "ClosedError",
@@ -37,6 +39,8 @@ __all__ = [
     "Error",
     "InUseError",
     "InvalidError",
+    "Items",
+    "Keys",
     "MissingError",
     "NoSpaceError",
     "Pairs",
@@ -46,7 +50,9 @@ __all__ = [
     "StorageError",
     "UnsupportedError",
     "Updates",
+    "Values",
     "WriteBatch",
+    "__version__",
     "destroy",
     "open",
     "open_in_memory",

@@ -1,7 +1,22 @@
 import os
 import pathlib
 from types import TracebackType
-from typing import Any, Generic, Iterable, Iterator, Optional, Sequence, TypeVar, Union, overload
+from typing import (
+    Any,
+    Generic,
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Mapping,
+    MutableMapping,
+    Optional,
+    Sequence,
+    TypeVar,
+    Union,
+    ValuesView,
+    overload,
+)
 
 from ._errors import (
     ClosedError as ClosedError,
@@ -22,6 +37,8 @@ _Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 _T = TypeVar("_T")
 _Item = TypeVar("_Item", covariant=True)
 
+__version__: str
+
 class Pairs(Generic[_Item]):
     """An iterator in ascending or descending key order. It sees the store as it was when the iterator was created."""
 
@@ -35,16 +52,41 @@ class Updates:
     def __iter__(self) -> Updates: ...
     def __next__(self) -> tuple[int, WriteBatch]: ...
 
-class _Reads:
+class Keys(KeysView[bytes]):
+    """A view of keys, a set in key order. Each use reads the present contents. `len` reads every key, and so does `list`."""
+
+    def __iter__(self) -> Pairs[bytes]: ...
+    def __reversed__(self) -> Pairs[bytes]: ...
+
+class Values(ValuesView[bytes]):
+    """A view of the values, in the order of their keys. `in` reads all of them."""
+
+    def __iter__(self) -> Pairs[bytes]: ...
+    def __reversed__(self) -> Pairs[bytes]: ...
+
+class Items(ItemsView[bytes, bytes]):
+    """A view of keys with their values, a set in key order."""
+
+    def __iter__(self) -> Pairs[tuple[bytes, bytes]]: ...
+    def __reversed__(self) -> Pairs[tuple[bytes, bytes]]: ...
+
+class _Reads(Mapping[bytes, bytes]):
     @overload
     def get(self, key: _Bytes) -> Optional[bytes]:
         """Returns the value of `key`, or `default` if the key does not exist."""
     @overload
     def get(self, key: _Bytes, default: _T) -> Union[bytes, _T]: ...
     def __getitem__(self, key: _Bytes) -> bytes: ...
-    def __contains__(self, key: _Bytes) -> bool: ...
-    def __iter__(self) -> Iterator[bytes]:
+    def __contains__(self, key: object) -> bool: ...
+    def __iter__(self) -> Pairs[bytes]:
         """Iterates over all keys."""
+    def __reversed__(self) -> Pairs[bytes]: ...
+    def __len__(self) -> int:
+        """Counts the keys, which reads all of them."""
+    def __bool__(self) -> bool:
+        """Returns whether there is a key. Reads one key only."""
+    def __eq__(self, other: object) -> bool:
+        """Compares all pairs with those of another mapping, until two differ."""
     def keys(
         self,
         start: Optional[_Bytes] = None,
@@ -52,8 +94,8 @@ class _Reads:
         *,
         prefix: Optional[_Bytes] = None,
         reverse: bool = False,
-    ) -> Pairs[bytes]:
-        """Iterates over keys from `start` (included) to `stop` (excluded) that start with `prefix`."""
+    ) -> Keys:
+        """Returns a view of the keys from `start` (included) to `stop` (excluded) that start with `prefix`."""
     def values(
         self,
         start: Optional[_Bytes] = None,
@@ -61,8 +103,8 @@ class _Reads:
         *,
         prefix: Optional[_Bytes] = None,
         reverse: bool = False,
-    ) -> Pairs[bytes]:
-        """Iterates over the values of the keys that `keys` would return for these arguments."""
+    ) -> Values:
+        """Returns a view of the values of the keys that `keys` would return for these arguments."""
     def items(
         self,
         start: Optional[_Bytes] = None,
@@ -70,11 +112,14 @@ class _Reads:
         *,
         prefix: Optional[_Bytes] = None,
         reverse: bool = False,
-    ) -> Pairs[tuple[bytes, bytes]]:
-        """Iterates over the keys that `keys` would return for these arguments, with their values."""
+    ) -> Items:
+        """Returns a view of the keys that `keys` would return for these arguments, with their values."""
 
-class Db(_Reads):
-    """An open store: an ordered mapping from bytes to bytes. `open` and `open_in_memory` create it.
+class Db(_Reads, MutableMapping[bytes, bytes]):
+    """An ordered mapping from bytes to bytes on storage. Created by `open` and `open_in_memory`.
+
+    `popitem` removes the first key. `pop`, `popitem` and `setdefault` are a read and a write: a write of another thread
+    may come between them.
 
     The end of a `with` block closes the store. A store that is never closed loses no writes, unless the power fails before
     the kernel has written them to the disk.
@@ -96,7 +141,13 @@ class Db(_Reads):
         """Deletes `key`, which need not exist."""
     def __setitem__(self, key: _Bytes, value: _Bytes) -> None: ...
     def __delitem__(self, key: _Bytes) -> None:
-        """Deletes `key`. Raises `KeyError` if it does not exist, so it must read the key first. `delete` does not read."""
+        """Deletes `key`. Raises `KeyError` if it does not exist, which costs a read. `delete` does not read."""
+    def update(  # type: ignore[override]
+        self, other: Union[Mapping[bytes, bytes], Iterable[tuple[_Bytes, _Bytes]]] = ()
+    ) -> None:
+        """Puts all pairs of a mapping, or of an iterable of pairs, atomically. They must fit in memory."""
+    def clear(self) -> None:
+        """Deletes every key that the store has at the time of the call. Large stores are not cleared atomically."""
     def delete_range(self, start: _Bytes, stop: _Bytes, *, sync: bool = False) -> None:
         """Deletes every key from `start` (included) to `stop` (excluded).
 
@@ -128,7 +179,8 @@ class Db(_Reads):
         same names."""
     def batch(self, *, sync: bool = False) -> WriteBatch:
         """Returns a batch that is written at the end of its `with` block, unless the block raises an exception."""
-    def snapshot(self) -> Snapshot: ...
+    def snapshot(self) -> Snapshot:
+        """Returns a read-only view of the store as of now."""
     def flush(self) -> None:
         """Flushes the memtables into SSTables."""
     def compact(self, start: Optional[_Bytes] = None, stop: Optional[_Bytes] = None) -> None:

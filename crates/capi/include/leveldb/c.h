@@ -11,9 +11,10 @@
  *   before it returns. Names and paths are zero-terminated.
  * - `errptr` points to NULL or to an older message from malloc. A success leaves it unchanged. A
  *   failure frees the older message and stores its own, which the caller releases with
- *   leveldb_free. The first words of a message give the kind of error: "Corruption: ",
- *   "Invalid argument: ", "IO error: ", "Not implemented: ". The rest of the message is for
- *   people and may change.
+ *   leveldb_free. The first words of a message give the kind of error: "NotFound: ",
+ *   "Corruption: ", "Not implemented: ", "Invalid argument: ", "IO error: ". For a store that is
+ *   locked, missing or there already, and for another comparator, LevelDB's text follows. Any
+ *   other text is for people and may change.
  * - Booleans are uint8_t, 0 for false.
  * - No pointer may be NULL unless its function allows it. Destroying NULL options, batches,
  *   comparators and filter policies does nothing, like free(NULL).
@@ -26,8 +27,8 @@
  *   LevelDB's values do. terrace_options_preset(options, "leveldb", ...) sets LevelDB's values.
  * - Numbers outside LevelDB's bounds are changed to the nearest bound. A block restart interval is
  *   at most 1024.
- * - The info log, the file LOG, has other lines than LevelDB's, and the program cannot replace it.
- *   There is only one environment.
+ * - The info log is the file LOG, with other lines, or the function of terrace_options_set_logger.
+ * - There are the environments of leveldb_create_default_env and terrace_create_memory_env.
  */
 #ifndef TERRACE_LEVELDB_C_H_
 #define TERRACE_LEVELDB_C_H_
@@ -59,8 +60,9 @@ typedef struct leveldb_writeoptions_t leveldb_writeoptions_t;
 
 /* A store. */
 
-/* Opens the store in directory `name`. Returns NULL on failure. The options may be destroyed
- * afterwards, but the store uses their comparator and filter policy until it is closed. */
+/* Opens the store in directory `name`, whose parent must exist. Returns NULL on failure. The options
+ * may be destroyed afterwards, but the store uses their comparator and filter policy until it is
+ * closed. */
 leveldb_t* leveldb_open(const leveldb_options_t* options, const char* name, char** errptr);
 
 void leveldb_close(leveldb_t* db);
@@ -108,8 +110,9 @@ void leveldb_approximate_sizes(leveldb_t* db, int num_ranges, const char* const*
 void leveldb_compact_range(leveldb_t* db, const char* start_key, size_t start_key_len, const char* limit_key,
                            size_t limit_key_len);
 
-/* Deletes the files of a store, and no other files. The store need not exist. Fails while the store
- * is open. */
+/* Deletes the files of a store, and no other files, and its directory if it is then empty. Also
+ * deletes the damaged stores that leveldb_repair_db has kept. The store need not exist. Fails while
+ * the store is open. */
 void leveldb_destroy_db(const leveldb_options_t* options, const char* name, char** errptr);
 
 /* Salvages the readable pairs of a store that cannot be opened, into a new store at `name`. The
@@ -163,7 +166,8 @@ void leveldb_options_set_create_if_missing(leveldb_options_t*, uint8_t);
 void leveldb_options_set_error_if_exists(leveldb_options_t*, uint8_t);
 /* Reports any corruption at open as an error and verifies every read. Default 0. */
 void leveldb_options_set_paranoid_checks(leveldb_options_t*, uint8_t);
-/* Has no effect. May be NULL. */
+/* Sets the environment. NULL, the default, is the operating system's. The handle may be destroyed
+ * immediately after this call. */
 void leveldb_options_set_env(leveldb_options_t*, leveldb_env_t*);
 /* Has no effect. May be NULL. */
 void leveldb_options_set_info_log(leveldb_options_t*, leveldb_logger_t*);
@@ -183,7 +187,8 @@ void leveldb_options_set_block_restart_interval(leveldb_options_t*, int);
 void leveldb_options_set_max_file_size(leveldb_options_t*, size_t);
 
 enum { leveldb_no_compression = 0, leveldb_snappy_compression = 1 };
-/* Sets the compression. Default Snappy. leveldb_open fails if the number is not one of these. */
+/* Sets the compression. Default Snappy. 2 is Zstandard, as in later versions of LevelDB; LevelDB
+ * 1.23 cannot read it. leveldb_open fails if the number is none of these. */
 void leveldb_options_set_compression(leveldb_options_t*, int);
 
 /* Comparators. `compare` returns a number less than, equal to or greater than 0. Several threads

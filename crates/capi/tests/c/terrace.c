@@ -53,6 +53,20 @@ static void repair_twice(const leveldb_options_t* options, const char* path) {
   leveldb_readoptions_destroy(ropt);
 }
 
+/* A destroy also removes the damaged stores that repairs have kept, and nothing else. */
+static void destroy(const leveldb_options_t* options, const char* path) {
+  char name[4096];
+  snprintf(name, sizeof name, "%s.damaged-mine", path);
+  if (mkdir(name, 0777) != 0) exit(16);
+  leveldb_destroy_db(options, path, &err);
+  works("destroy");
+  if (access(path, F_OK) == 0 || access(name, F_OK) != 0) exit(17);
+  for (int number = 1; number <= 3; number++) {
+    snprintf(name, sizeof name, "%s.damaged-%d", path, number);
+    if (access(name, F_OK) == 0) exit(18);
+  }
+}
+
 /* A repair that fails must leave no files, even if it is repeated. */
 static void nothing_to_repair(const leveldb_options_t* options, const char* path) {
   char name[4096], inside[4200];
@@ -143,6 +157,7 @@ int main(int argc, char** argv) {
   leveldb_open(options, "/proc/not/a/place", &err);
   fails("/proc/not/a/place");
   repair_twice(options, path);
+  destroy(options, path);
   nothing_to_repair(options, path);
   leveldb_options_destroy(options);
   leveldb_writeoptions_destroy(wopt);

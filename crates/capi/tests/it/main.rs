@@ -1,4 +1,5 @@
 //! Tests of the C interface: headers, exported symbols, and compiled programs.
+mod extra;
 mod header;
 mod kit;
 mod programs;

@@ -58,3 +58,9 @@ fn options_by_name_and_misuse_from_c() {
     let place = tempfile::tempdir().unwrap();
     run(Kit::new().program("terrace", Against::Terrace).arg(place.path().join("store")));
 }
+
+#[test]
+fn extensions_of_the_c_interface() {
+    let place = tempfile::tempdir().unwrap();
+    run(Kit::new().program("extensions", Against::Terrace).arg(place.path().join("store")));
+}

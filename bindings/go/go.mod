@@ -1,0 +1,3 @@
+module github.com/terrace-db/terrace/bindings/go
+
+go 1.24

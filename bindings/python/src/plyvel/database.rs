@@ -1,0 +1,142 @@
+//! `DB` without its reads and writes: open, close, maintenance; repair and destroy of closed
+//! databases.
+use super::{error, options::Options};
+use crate::{
+    arguments::Path,
+    store::{Store, catch},
+};
+use nix::{
+    fcntl::{AT_FDCWD, RenameFlags, renameat2},
+    unistd::{AccessFlags, access},
+};
+use pyo3::{
+    prelude::*,
+    types::{PyBytes, PyDict},
+};
+use std::{
+    fs::{self, File},
+    io, path,
+    sync::Arc,
+};
+use terrace::{Error, Result};
+
+/// An open database. `terracedb.plyvel.DB` has one.
+#[pyclass(module = "terracedb.plyvel", frozen)]
+pub struct Handle(pub Arc<Store>);
+
+#[pymethods]
+impl Handle {
+    /// Opens the database `name` with plyvel's options.
+    #[new]
+    #[pyo3(signature = (name, **named))]
+    fn new(py: Python<'_>, name: Path, named: Option<&Bound<'_, PyDict>>) -> PyResult<Handle> {
+        let Options { numbers, order } = Options::new("DB", named)?;
+        let opened = catch(py, || terrace::Db::open(&name.0, numbers))?;
+        let db = opened.map_err(|error| error::raised(py, &with_words_of_leveldb(&name.0, error)))?;
+        Ok(Handle(Arc::new(Store::new(db, order, error::raised))))
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    /// Makes all writes durable and closes the database. Does nothing if it is closed already.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.close(py)
+    }
+
+    /// Raises an exception if the database is closed.
+    fn check_open(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.check_open(py)
+    }
+
+    /// Returns a property of the database, or `None` for an unknown name.
+    fn property<'py>(&self, py: Python<'py>, name: &Bound<'_, PyBytes>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let name = String::from_utf8_lossy(name.as_bytes()).into_owned();
+        let value = self.0.run(py, |db| Ok(db.property(&name)))?;
+        Ok(value.map(|value| PyBytes::new(py, value.as_bytes())))
+    }
+
+    #[pyo3(signature = (start=None, stop=None))]
+    fn compact(&self, py: Python<'_>, start: Option<&[u8]>, stop: Option<&[u8]>) -> PyResult<()> {
+        self.0.run(py, |db| db.compact_range(start, stop))
+    }
+
+    fn approximate_sizes(
+        &self,
+        py: Python<'_>,
+        ranges: Vec<(Bound<'_, PyBytes>, Bound<'_, PyBytes>)>,
+    ) -> PyResult<Vec<u64>> {
+        let ranges: Vec<_> = ranges.iter().map(|(start, stop)| (start.as_bytes(), stop.as_bytes())).collect();
+        self.0.run(py, |db| db.approximate_sizes(&ranges))
+    }
+}
+
+/// Returns the error of an open with the words of LevelDB that programs look for. LevelDB locks a
+/// database before it looks for it. So if there is no database, and its directory permits no lock,
+/// the error is that of the lock.
+fn with_words_of_leveldb(path: &path::Path, error: Error) -> Error {
+    let name = path.display();
+    match error {
+        Error::Missing { what: "store", .. } => match access(path, AccessFlags::W_OK) {
+            Err(errno) if path.is_dir() => {
+                Error::Io { op: "lock", object: format!("{name}/LOCK"), source: Arc::new(errno.into()) }
+            }
+            _ => Error::Invalid(format!("{name}: does not exist (create_if_missing is false)")),
+        },
+        Error::Invalid(text) if text.contains("error_if_exists") => {
+            Error::Invalid(format!("{name}: exists (error_if_exists is true)"))
+        }
+        other => other,
+    }
+}
+
+/// Deletes the files of the database `name`.
+#[pyfunction]
+pub fn destroy(py: Python<'_>, name: Path) -> PyResult<()> {
+    py.detach(|| terrace::Db::destroy(name.0)).map_err(|error| error::raised(py, &error))
+}
+
+/// Repairs the database `name` in place. The damaged database is kept as `NAME.damaged-N`.
+#[pyfunction]
+#[pyo3(signature = (name, **named))]
+pub fn repair(py: Python<'_>, name: Path, named: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+    let Options { numbers, .. } = Options::new("repair_db", named)?;
+    let repaired = catch(py, || repair_in_place(&name.0, &numbers))?;
+    repaired.map_err(|error| error::raised(py, &error))
+}
+
+/// Writes the new store to `PATH.repair`, then exchanges the names of the two directories
+/// atomically. So at every moment `path` is either the damaged or the new store, complete. The
+/// directory of an interrupted repair is kept, too, because it may be the damaged store.
+fn repair_in_place(path: &path::Path, options: &terrace::Options) -> Result<()> {
+    let failed = |op, source: io::Error| Error::Io { op, object: path.display().to_string(), source: Arc::new(source) };
+    let damaged = fs::canonicalize(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Error::Missing { what: "store", object: path.display().to_string() },
+        _ => failed("find", error),
+    })?;
+    let fresh = with_suffix(&damaged, "repair");
+    if fresh.exists() {
+        set_aside(&fresh, &damaged).map_err(|error| failed("set aside the interrupted repair of", error))?;
+    }
+    terrace::Db::repair(&damaged, &fresh, options)?;
+    renameat2(AT_FDCWD, &fresh, AT_FDCWD, &damaged, RenameFlags::RENAME_EXCHANGE)
+        .map_err(|error| failed("exchange with the repaired store PATH.repair", error.into()))?;
+    set_aside(&fresh, &damaged).map_err(|error| failed("set aside the damaged copy of", error))
+}
+
+/// Renames `path` durably to the first name `DAMAGED.damaged-N` that does not exist.
+fn set_aside(path: &path::Path, damaged: &path::Path) -> io::Result<()> {
+    let free = (1..).map(|n| with_suffix(damaged, &format!("damaged-{n}"))).find(|path| !path.exists());
+    fs::rename(path, free.expect("some number is free"))?;
+    File::open(damaged.parent().unwrap_or(path::Path::new("/")))?.sync_all()
+}
+
+/// Returns `PATH.suffix`.
+fn with_suffix(path: &path::Path, suffix: &str) -> path::PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(suffix);
+    name.into()
+}

@@ -1,0 +1,85 @@
+//! Kinds of errors as numbers, for programs that must not depend on the text of an error.
+//!
+//! An error reaches C as a text. Its kind is stored per thread, as `errno` is, so that every
+//! function that has an `errptr` also has a kind, and no declaration of LevelDB changes.
+#![expect(unsafe_code, reason = "C calls the functions by name")]
+use libc::c_int;
+use std::cell::Cell;
+use terrace::Error;
+
+thread_local! {
+    /// The kind of the last error in this thread.
+    static LAST: Cell<c_int> = const { Cell::new(0) };
+}
+
+/// Stores the kind of `error` as the last one of this thread.
+pub fn remember(error: &Error) {
+    LAST.set(number(error));
+}
+
+/// Returns the number of `terrace/c.h` for the kind of `error`.
+fn number(error: &Error) -> c_int {
+    match error {
+        // The first arm includes a store whose writes have stopped because its disk was full.
+        error if error.is_no_space() => 3,
+        Error::Corrupt { .. } => 1,
+        Error::Missing { what, .. } if !what.starts_with("store") => 1, // a file that the store names
+        Error::InUse { .. } => 4,
+        Error::Missing { .. } => 5,
+        Error::Invalid(_) => 6,
+        Error::Unsupported(_) => 7,
+        Error::ReadOnly => 8,
+        Error::Closed => 9,
+        Error::FailStopped(_) => 10,
+        Error::SequenceGone { .. } => 11,
+        Error::Forked { .. } => 12,
+        Error::Bug(_) => 13,
+        _ => 2,
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn terrace_last_error_kind() -> c_int {
+    LAST.get()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{io, sync::Arc};
+
+    #[test]
+    fn every_error_has_the_number_of_the_header() {
+        let header = include_str!("../../include/terrace/c.h");
+        let io = || Arc::new(io::Error::other("x"));
+        let (object, detail) = (String::new, String::new);
+        let full = Error::NoSpace { op: "write", object: object(), source: io() };
+        let stopped = |error: &Error| Error::FailStopped(Arc::new(error.clone()));
+        let failed = Error::Io { op: "write", object: object(), source: io() };
+        let cases = [
+            ("corruption", Error::Corrupt { what: "block", object: object(), offset: 0, detail: detail() }),
+            ("corruption", Error::Missing { what: "SSTable", object: object() }),
+            ("io_error", failed.clone()),
+            ("no_space", full.clone()),
+            ("no_space", stopped(&full)),
+            ("in_use", Error::InUse { path: String::new(), detail: detail() }),
+            ("missing_store", Error::Missing { what: "store", object: object() }),
+            ("invalid", Error::Invalid(detail())),
+            ("not_supported", Error::Unsupported(detail())),
+            ("read_only", Error::ReadOnly),
+            ("closed", Error::Closed),
+            ("stopped", stopped(&failed)),
+            ("sequence_gone", Error::SequenceGone { wanted: 1, oldest: 2 }),
+            ("forked", Error::Forked { object: object(), pid: 1, own: 2 }),
+            ("bug", Error::Bug(detail())),
+        ];
+        for (name, error) in cases {
+            let declared = format!("  terrace_kind_{name} = {}", number(&error));
+            let line = header.lines().find(|line| line.starts_with(&format!("  terrace_kind_{name} =")));
+            let line = line.unwrap_or_else(|| panic!("the header has no {name}"));
+            let rest = line.strip_prefix(&declared);
+            let is_whole_number = rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()));
+            assert!(is_whole_number, "{error:?} has the number {}, but the header has: {line}", number(&error));
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! `terrace_pinned_t`: a value that is not copied. Lookups of many keys, and sizes with errors.
+#![expect(unsafe_code, reason = "C passes pointers with lengths, and arrays of them")]
+use crate::{db::Db, error::Failure, memory, options::ReadOptions};
+use std::{ptr, slice};
+use terrace::PinnedValue;
+
+/// # Safety
+/// The key has the given length.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn terrace_get_pinned(
+    db: &Db,
+    options: &ReadOptions,
+    key: *const u8,
+    keylen: usize,
+    errptr: &mut Failure,
+) -> Option<Box<PinnedValue>> {
+    // SAFETY: guaranteed by the caller.
+    let key = unsafe { memory::bytes(key, keylen) };
+    errptr.of(db.0.get_pinned(key, &options.resolve())).flatten().map(Box::new)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn terrace_pinned_value(pinned: &PinnedValue, vallen: &mut usize) -> *const u8 {
+    *vallen = pinned.len();
+    pinned.as_ptr()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn terrace_pinned_destroy(pinned: Option<Box<PinnedValue>>) {
+    drop(pinned);
+}
+
+/// # Safety
+/// All four arrays have `num_keys` elements, and the keys have the given lengths.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn terrace_multi_get(
+    db: &Db,
+    options: &ReadOptions,
+    num_keys: usize,
+    keys: *const *const u8,
+    key_lengths: *const usize,
+    values: *mut *mut u8,
+    value_lengths: *mut usize,
+    errptr: &mut Failure,
+) {
+    if num_keys == 0 {
+        return; // the arrays may then be NULL
+    }
+    // SAFETY: `at` is below `num_keys`; the arrays and lengths are guaranteed by the caller.
+    let key = |at| unsafe { memory::bytes(*keys.add(at), *key_lengths.add(at)) };
+    let keys: Vec<&[u8]> = (0..num_keys).map(key).collect();
+    let found: terrace::Result<Vec<_>> = db.0.multi_get_with(&keys, &options.resolve()).into_iter().collect();
+    let found = errptr.of(found).unwrap_or_else(|| vec![None; num_keys]);
+    // SAFETY: guaranteed by the caller. C may pass uninitialised memory, in which any bits are
+    // valid pointers and numbers.
+    let (values, lengths) = unsafe {
+        ptr::write_bytes(values, 0, num_keys);
+        ptr::write_bytes(value_lengths, 0, num_keys);
+        (slice::from_raw_parts_mut(values, num_keys), slice::from_raw_parts_mut(value_lengths, num_keys))
+    };
+    for ((found, value), length) in found.iter().zip(values).zip(lengths) {
+        if let Some(found) = found {
+            (*value, *length) = (memory::copy(found), found.len());
+        }
+    }
+}
+
+/// # Safety
+/// The keys have the given lengths.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn terrace_approximate_size(
+    db: &Db,
+    start_key: *const u8,
+    start_key_len: usize,
+    limit_key: *const u8,
+    limit_key_len: usize,
+    errptr: &mut Failure,
+) -> u64 {
+    // SAFETY: guaranteed by the caller.
+    let range = unsafe { (memory::bytes(start_key, start_key_len), memory::bytes(limit_key, limit_key_len)) };
+    errptr.of(db.0.approximate_sizes(&[range])).map_or(0, |sizes| sizes[0])
+}

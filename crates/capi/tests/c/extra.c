@@ -1,0 +1,194 @@
+/* extra PATH: calls the functions of terrace/c.h for bindings, and checks kinds of errors. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "terrace/c.h"
+
+#define CHECK(condition)                                                \
+  do {                                                                  \
+    if (!(condition)) {                                                 \
+      fprintf(stderr, "line %d: %s is false\n", __LINE__, #condition);  \
+      exit(1);                                                          \
+    }                                                                   \
+  } while (0)
+
+static char* err;
+static leveldb_readoptions_t* ropt;
+static leveldb_writeoptions_t* wopt;
+
+static void works(void) {
+  if (err == NULL) return;
+  fprintf(stderr, "%s\n", err);
+  exit(1);
+}
+
+static void fails(int kind) {
+  CHECK(err != NULL);
+  CHECK(terrace_last_error_kind() == kind);
+  leveldb_free(err);
+  err = NULL;
+}
+
+static void put(leveldb_t* db, const char* key, const char* value) {
+  leveldb_put(db, wopt, key, strlen(key), value, strlen(value), &err);
+  works();
+}
+
+static void opens(leveldb_options_t* options, const char* path) {
+  CHECK(terrace_last_error_kind() == 0);
+  CHECK(terrace_open_read_only(options, path, &err) == NULL);
+  fails(terrace_kind_missing_store);
+  leveldb_options_set_create_if_missing(options, 1);
+  leveldb_t* db = terrace_open(options, path, &err);
+  works();
+  put(db, "key", "value");
+  CHECK(terrace_last_error_kind() == terrace_kind_missing_store); /* as before the successes */
+  CHECK(terrace_open(options, path, &err) == NULL);
+  fails(terrace_kind_in_use);
+  terrace_close(db, &err);
+  works();
+  db = terrace_open_read_only(options, path, &err);
+  works();
+  leveldb_put(db, wopt, "key", 3, "value", 5, &err);
+  fails(terrace_kind_read_only);
+  CHECK(terrace_approximate_size(db, "", 0, "z", 1, &err) == 0); /* only a WAL so far */
+  works();
+  leveldb_close(db);
+}
+
+static void reads(leveldb_t* db) {
+  put(db, "a", "1");
+  put(db, "b", "");
+  size_t length = 9;
+  CHECK(terrace_get_pinned(db, ropt, "absent", 6, &err) == NULL);
+  works();
+  terrace_pinned_t* pinned = terrace_get_pinned(db, ropt, "a", 1, &err);
+  works();
+  put(db, "a", "2");
+  CHECK(*terrace_pinned_value(pinned, &length) == '1' && length == 1); /* as it was */
+  terrace_pinned_destroy(pinned);
+  terrace_pinned_destroy(NULL);
+
+  const char* keys[3] = {"a", "absent", "b"};
+  size_t key_lengths[3] = {1, 6, 1}, lengths[3];
+  char* values[3];
+  terrace_multi_get(db, ropt, 3, keys, key_lengths, values, lengths, &err);
+  works();
+  CHECK(lengths[0] == 1 && *values[0] == '2' && values[1] == NULL && values[2] != NULL && lengths[2] == 0);
+  leveldb_free(values[0]);
+  leveldb_free(values[2]);
+  terrace_multi_get(db, ropt, 0, NULL, NULL, NULL, NULL, &err);
+  works();
+}
+
+/* The chunk has the keys k0 to k9 in order, with one more byte of value for each. */
+static void check_chunk(const char* buffer, size_t length, size_t pairs, int first, int step) {
+  const char* at = buffer;
+  for (size_t pair = 0; pair < pairs; pair++, first += step) {
+    uint32_t lengths[2];
+    memcpy(lengths, at, sizeof lengths);
+    CHECK(lengths[0] == 2 && at[8] == 'k' && at[9] == '0' + first);
+    CHECK(lengths[1] == (uint32_t)first);
+    at += 8 + lengths[0] + lengths[1];
+  }
+  CHECK((size_t)(at - buffer) == length);
+}
+
+static void chunks(leveldb_t* db) {
+  char key[3] = "k0", buffer[64];
+  for (int at = 0; at < 10; at++, key[1]++) {
+    leveldb_put(db, wopt, key, 2, "123456789", (size_t)at, &err);
+    works();
+  }
+  leveldb_iterator_t* it = terrace_create_range_iterator(db, ropt, "k2", 2, "k9", 2);
+  size_t length;
+  CHECK(terrace_iter_read(it, 0, buffer, sizeof buffer, &length) == 0 && length == 0 && !leveldb_iter_valid(it));
+  leveldb_iter_seek_to_first(it);
+  CHECK(terrace_iter_read(it, 0, buffer, 11, &length) == 0 && length == 12 && leveldb_iter_valid(it));
+  CHECK(terrace_iter_read(it, 0, buffer, 12, &length) == 1);
+  check_chunk(buffer, length, 1, 2, 1);
+  CHECK(terrace_iter_read(it, 0, buffer, 13 + 14 + 14, &length) == 2 && leveldb_iter_valid(it)); /* 1 byte too few for k5 */
+  check_chunk(buffer, length, 2, 3, 1);
+  CHECK(terrace_iter_read(it, 1, buffer, sizeof buffer, &length) == 4 && !leveldb_iter_valid(it)); /* k5 to k2 */
+  check_chunk(buffer, length, 4, 5, -1);
+  leveldb_iter_seek_to_last(it);
+  CHECK(terrace_iter_read(it, 1, buffer, 18, &length) == 1); /* k8, as the limit is excluded */
+  check_chunk(buffer, length, 1, 8, -1);
+  leveldb_iter_get_error(it, &err);
+  works();
+  leveldb_iter_destroy(it);
+  it = terrace_create_range_iterator(db, ropt, NULL, 0, "", 0); /* an empty range */
+  leveldb_iter_seek_to_first(it);
+  CHECK(!leveldb_iter_valid(it));
+  leveldb_iter_destroy(it);
+}
+
+static void writes(leveldb_t* db) {
+  static const char batch[] = "\7\7\7\7\7\7\7\7\2\0\0\0\1\3new\5value\0\1a"; /* put and delete; any sequence number */
+  uint64_t before = terrace_last_sequence(db);
+  CHECK(terrace_write_bytes(db, wopt, batch, sizeof batch - 1, &err) == before + 2);
+  works();
+  CHECK(terrace_write_bytes_unlogged(db, batch, sizeof batch - 1, &err) == before + 4);
+  works();
+  CHECK(terrace_write_bytes(db, wopt, batch, sizeof batch - 2, &err) == 0);
+  fails(terrace_kind_invalid);
+  CHECK(terrace_write_bytes(db, wopt, NULL, 0, &err) == 0);
+  fails(terrace_kind_invalid);
+  static const char range[] = "\0\0\0\0\0\0\0\0\1\0\0\0\17\1a\1z";
+  terrace_write_bytes(db, wopt, range, sizeof range - 1, &err);
+  fails(terrace_kind_not_supported);
+  static const char family[] = "\0\0\0\0\0\0\0\0\1\0\0\0\4\1\1a"; /* a delete in column family 1 */
+  terrace_write_bytes(db, wopt, family, sizeof family - 1, &err);
+  fails(terrace_kind_invalid);
+  terrace_delete_range(db, wopt, "n", 1, "o", 1, &err);
+  works();
+  size_t length;
+  CHECK(leveldb_get(db, ropt, "new", 3, &length, &err) == NULL);
+  works();
+}
+
+static void whole(leveldb_t* db, const leveldb_options_t* options, const char* path) {
+  char copy[4096];
+  snprintf(copy, sizeof copy, "%s-copy", path);
+  terrace_flush(db, &err);
+  works();
+  terrace_compact_range(db, NULL, 0, NULL, 0, &err);
+  works();
+  CHECK(terrace_approximate_size(db, "", 0, "z", 1, &err) > 0);
+  works();
+  CHECK(terrace_checkpoint(db, copy, &err) == terrace_last_sequence(db));
+  works();
+  CHECK(terrace_checkpoint(db, copy, &err) == 0);
+  fails(terrace_kind_invalid);
+  terrace_resume(db, &err);
+  works();
+  leveldb_t* copied = terrace_open_read_only(options, copy, &err);
+  works();
+  leveldb_close(copied);
+}
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  leveldb_options_t* options = leveldb_options_create();
+  ropt = leveldb_readoptions_create();
+  wopt = leveldb_writeoptions_create();
+  opens(options, argv[1]);
+  leveldb_t* db = leveldb_open(options, argv[1], &err);
+  works();
+  reads(db);
+  chunks(db);
+  writes(db);
+  whole(db, options, argv[1]);
+  terrace_close(db, &err);
+  works();
+  db = terrace_open_in_memory(options, &err);
+  works();
+  put(db, "key", "value");
+  leveldb_close(db);
+  leveldb_options_destroy(options);
+  leveldb_readoptions_destroy(ropt);
+  leveldb_writeoptions_destroy(wopt);
+  puts("ended");
+  return 0;
+}
