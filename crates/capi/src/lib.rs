@@ -1,9 +1,9 @@
 //! LevelDB's C interface on Terrace: a program written for `leveldb/c.h` compiles, links and runs.
 //!
-//! The header `include/leveldb/c.h` declares the interface and lists the differences from LevelDB.
-//! The header `include/terrace/c.h` adds presets and options by name, durability, stores in memory,
-//! a logger, and functions that the bindings in `bindings/cpp` and `bindings/go` need. Each module of
-//! this crate has the functions of one kind of handle.
+//! The header `include/leveldb/c.h` declares the interface and lists the differences from
+//! LevelDB. The header `include/terrace/c.h` adds presets and options by name, durability,
+//! stores in memory, a logger, and functions that the bindings in `bindings/cpp` and
+//! `bindings/go` need. Each module of this crate has the functions of one kind of handle.
 //!
 //! # Safety contract of the C side
 //!

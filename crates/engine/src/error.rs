@@ -108,8 +108,8 @@ pub enum Error {
         /// in the WALs, this is the sequence number of the next write.
         oldest: u64,
     },
-    /// A transaction cannot be committed, because another write changed what it has read or written.
-    /// Nothing of the transaction was written. Run the transaction again.
+    /// A transaction cannot be committed, because another write changed what it has read or
+    /// written. Nothing of the transaction was written. Run the transaction again.
     #[error(
         "another write changed key '{}' of column family {family:?}, which the transaction uses; run the transaction again",
         .key.escape_ascii()
@@ -120,8 +120,8 @@ pub enum Error {
         /// The changed key, or the first key of a changed range.
         key: Vec<u8>,
     },
-    /// A lock was not released in time by the transaction that has it. The waiting transaction keeps
-    /// its other locks.
+    /// A lock was not released in time by the transaction that has it. The waiting transaction
+    /// keeps its other locks.
     #[error("the lock of key '{}' was not released in time; run the transaction again", .key.escape_ascii())]
     LockTimeout {
         /// The locked key.
@@ -182,8 +182,8 @@ impl Error {
         }
     }
 
-    /// Returns whether a transaction failed only because of other transactions or writes, so that it
-    /// may succeed if it runs again.
+    /// Returns whether a transaction failed only because of other transactions or writes, so
+    /// that it may succeed if it runs again.
     ///
     /// ```
     /// # use terrace::Error;

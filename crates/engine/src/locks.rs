@@ -46,7 +46,8 @@ impl LockTable {
     /// false if `owner` had the lock already.
     ///
     /// # Errors
-    /// [`Error::LockTimeout`], and [`Error::Deadlock`] if the other owner waits, directly or through
+    /// [`Error::LockTimeout`], and [`Error::Deadlock`] if the other owner waits, directly or
+    /// through
     /// other transactions, for `owner`.
     pub fn lock(&self, owner: u64, key: &LockKey, timeout: Duration) -> Result<bool> {
         let (shard, clock) = (self.shard(key), Clock::start());

@@ -189,8 +189,8 @@ impl Transaction {
         self.read(self.own(family)?, key.as_ref(), self.options.isolation == Isolation::Serializable)
     }
 
-    /// Works like [`get`](Transaction::get). The commit fails if another write changes the key, even
-    /// if this transaction does not write it. A pessimistic transaction locks the key.
+    /// Works like [`get`](Transaction::get). The commit fails if another write changes the key,
+    /// even if this transaction does not write it. A pessimistic transaction locks the key.
     ///
     /// # Errors
     /// The errors of [`Db::get`]. A pessimistic transaction also returns [`Error::LockTimeout`] and
@@ -374,7 +374,8 @@ impl Transaction {
     /// without writes always commits.
     ///
     /// # Errors
-    /// [`Error::Conflict`] if another write has changed what the transaction depends on; nothing was
+    /// [`Error::Conflict`] if another write has changed what the transaction depends on; nothing
+    /// was
     /// written then. Otherwise the errors of [`Db::write`].
     pub fn commit(self, options: WriteOptions) -> Result<u64> {
         let state = std::mem::take(&mut *self.state.lock());

@@ -251,6 +251,7 @@ impl<T> LeaderGuard<'_, T> {
         }
     }
 
+    #[inline(never)] // the common case, without waiting writers, stays small
     fn collect_queued(
         &mut self,
         batch: &mut Batch,
