@@ -271,7 +271,7 @@ impl Batch {
     }
 }
 
-#[inline]
+#[inline(always)] // the result has seven words, which a call would return through memory
 fn read_op<'a>(input: &mut Input<'a>) -> Result<Op<'a>, Corrupt> {
     match input.byte()? {
         1 => Ok(Op::Put(input.slice()?, input.slice()?)),

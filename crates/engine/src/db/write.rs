@@ -153,6 +153,7 @@ impl Db {
     }
 
     /// Checks the lengths of the longest key and value.
+    #[inline(always)] // part of every put
     fn check_sizes(&self, longest: (u64, u64)) -> Result<()> {
         let (limits, (key_bytes, value_bytes)) = (self.shared().storage.limits(), longest);
         if let Some(oversized) = batch::oversized(key_bytes, value_bytes) {
