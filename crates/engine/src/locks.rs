@@ -7,7 +7,10 @@
 //! No I/O is done under either lock.
 use crate::{Error, Result, clock::Clock};
 use parking_lot::{Condvar, Mutex};
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
 use terrace_format::FamilyId;
 
 const SHARDS: usize = 16;
@@ -19,15 +22,24 @@ pub type LockKey = (FamilyId, Vec<u8>);
 #[derive(Default)]
 pub struct LockTable {
     shards: [Shard; SHARDS],
-    /// The transactions that wait. Each waits for one lock at a time.
+    /// The transactions that wait, each for one lock. If several threads of one transaction wait,
+    /// only the newest wait is known, so a deadlock of the others ends with their timeout.
     waits: Mutex<BTreeMap<u64, Wait>>,
 }
 
 #[derive(Default)]
 struct Shard {
-    /// The owner of each locked key.
-    owners: Mutex<BTreeMap<LockKey, u64>>,
-    released: Condvar,
+    locks: Mutex<BTreeMap<LockKey, Lock>>,
+    passed_on: Condvar,
+}
+
+/// A lock that a transaction has.
+struct Lock {
+    owner: u64,
+    /// The transactions that wait for the lock, in order. A release passes the lock to the first
+    /// one. If it only woke that transaction, the old owner could run again and take the lock
+    /// first, and end in the same deadlock again.
+    waiting: VecDeque<u64>,
 }
 
 struct Wait {
@@ -46,28 +58,32 @@ impl LockTable {
     /// false if `owner` had the lock already.
     ///
     /// # Errors
-    /// [`Error::LockTimeout`], and [`Error::Deadlock`] if the other owner waits, directly or
-    /// through
-    /// other transactions, for `owner`.
+    /// [`Error::LockTimeout`]; [`Error::Deadlock`] if the other owner waits for `owner`, directly or
+    /// through other transactions.
     pub fn lock(&self, owner: u64, key: &LockKey, timeout: Duration) -> Result<bool> {
         let (shard, clock) = (self.shard(key), Clock::start());
-        let mut owners = shard.owners.lock();
+        let mut locks = shard.locks.lock();
+        match locks.get_mut(key) {
+            None => {
+                locks.insert(key.clone(), Lock { owner, waiting: VecDeque::new() });
+                return Ok(true);
+            }
+            Some(lock) if lock.owner == owner => return Ok(false),
+            Some(lock) => {
+                self.begin_wait(owner, lock.owner, &key.1)?;
+                lock.waiting.push_back(owner);
+            }
+        }
         loop {
-            match owners.get(key).copied() {
-                None => {
-                    owners.insert(key.clone(), owner);
-                    return Ok(true);
-                }
-                Some(own) if own == owner => return Ok(false),
-                Some(other) => {
-                    self.begin_wait(owner, other, &key.1)?;
-                    let left = timeout.saturating_sub(clock.now());
-                    let timed_out = shard.released.wait_for(&mut owners, left).timed_out();
-                    self.waits.lock().remove(&owner);
-                    if timed_out && owners.get(key).is_some_and(|other| *other != owner) {
-                        return Err(Error::LockTimeout { key: key.1.clone() });
-                    }
-                }
+            let timed_out = shard.passed_on.wait_for(&mut locks, timeout.saturating_sub(clock.now())).timed_out();
+            let lock = locks.get_mut(key).expect("a lock with waiting transactions has an owner");
+            if lock.owner == owner {
+                return Ok(true);
+            }
+            if timed_out {
+                lock.waiting.retain(|waiting| *waiting != owner);
+                self.waits.lock().remove(&owner);
+                return Err(Error::LockTimeout { key: key.1.clone() });
             }
         }
     }
@@ -89,12 +105,26 @@ impl LockTable {
         Ok(())
     }
 
-    /// Releases locks of one transaction.
+    /// Releases locks of one transaction. Each lock passes to the transaction that has waited
+    /// longest for it.
     pub fn release(&self, keys: &[LockKey]) {
         for key in keys {
             let shard = self.shard(key);
-            shard.owners.lock().remove(key);
-            shard.released.notify_all();
+            let mut locks = shard.locks.lock();
+            let Some(lock) = locks.get_mut(key) else { continue };
+            let Some(next) = lock.waiting.pop_front() else {
+                locks.remove(key);
+                continue;
+            };
+            lock.owner = next;
+            let mut waits = self.waits.lock();
+            waits.remove(&next);
+            for waiting in &lock.waiting {
+                if let Some(wait) = waits.get_mut(waiting) {
+                    wait.on = next;
+                }
+            }
+            shard.passed_on.notify_all();
         }
     }
 }
@@ -124,6 +154,25 @@ mod tests {
         }
         table.release(&[key("a")]);
         assert!(waiting.join().unwrap().unwrap());
+    }
+
+    /// The owner that releases a lock cannot take it again before a transaction that waits for it.
+    #[test]
+    fn a_released_lock_passes_to_the_transaction_that_waits() {
+        let table = Arc::new(LockTable::default());
+        table.lock(1, &key("a"), Duration::ZERO).unwrap();
+        let waiting = thread::spawn({
+            let table = table.clone();
+            move || table.lock(2, &key("a"), Duration::from_secs(60))
+        });
+        while table.waits.lock().is_empty() {
+            thread::yield_now();
+        }
+        table.release(&[key("a")]);
+        assert!(matches!(table.lock(1, &key("a"), Duration::ZERO), Err(Error::LockTimeout { .. })));
+        assert!(waiting.join().unwrap().unwrap());
+        table.release(&[key("a")]);
+        assert!(table.lock(1, &key("a"), Duration::ZERO).unwrap() && table.waits.lock().is_empty());
     }
 
     #[test]

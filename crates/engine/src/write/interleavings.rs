@@ -30,6 +30,7 @@ fn write(queue: &Queue<u64>, early: bool, sync: bool) -> Result<SeqNo> {
                     batch.add(op);
                     batch
                 }
+                WriteRequest::Conditional(write) => write.batch,
                 WriteRequest::Exclusive => Batch::new(),
             };
             leader.collect_followers(&mut batch, sync, |_, _| Ok(true));
