@@ -4,7 +4,7 @@
 #
 #   scripts/bbolt.sh          libterrace must be below target/capi, as `make go` leaves it
 #
-# bbolt's tests and what they import come from the Go module proxy, and are copied to target/bbolt.
+# bbolt's tests and their dependencies come from the Go module proxy, and are copied to target/bbolt.
 set -eu
 cd "$(dirname "$0")/.."
 version=v1.5.0

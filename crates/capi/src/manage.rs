@@ -2,12 +2,9 @@
 #![expect(unsafe_code, reason = "C passes zero-terminated strings")]
 use crate::{error::Failure, memory, options::Options, refusal};
 use std::{
-    ffi::CString,
-    fs::{self, File},
-    io,
+    fs,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 use terrace::{Db, Error, Result};
 
@@ -63,35 +60,9 @@ unsafe extern "C" fn leveldb_repair_db(options: &Options, name: *const u8, errpt
     let path = unsafe { memory::path(name) };
     let repaired = options.resolve().and_then(|engine| match &options.stores {
         Some(stores) => stores.repair(path, &engine),
-        None => repair_in_place(path, &engine),
+        None => Db::repair_in_place(path, &engine),
     });
     errptr.of(repaired.map_err(|error| refusal::of_lock(path, error)));
-}
-
-/// Repairs a store in place. The new store is written to `PATH.repair`, then the names of the two
-/// directories are exchanged atomically, and the damaged store is kept as `PATH.damaged-N`. So at
-/// every moment `path` is either the damaged or the new store, complete. The directory of an
-/// interrupted repair is also kept as `PATH.damaged-N`, because it may be the damaged store.
-fn repair_in_place(path: &Path, options: &terrace::Options) -> Result<()> {
-    let failed = |op, source: io::Error| Error::Io { op, object: path.display().to_string(), source: Arc::new(source) };
-    let damaged = fs::canonicalize(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Error::Missing { what: "store", object: path.display().to_string() },
-        _ => failed("find", error),
-    })?;
-    let fresh = with_suffix(&damaged, "repair");
-    if fresh.exists() {
-        set_aside(&fresh, &damaged).map_err(|error| failed("set aside the interrupted repair of", error))?;
-    }
-    Db::repair(&damaged, &fresh, options)?;
-    exchange(&fresh, &damaged).map_err(|error| failed("exchange with the repaired store PATH.repair", error))?;
-    set_aside(&fresh, &damaged).map_err(|error| failed("set aside the damaged copy of", error))
-}
-
-/// Renames `path` durably to the first name `DAMAGED.damaged-N` that does not exist.
-fn set_aside(path: &Path, damaged: &Path) -> io::Result<()> {
-    let free = (1..).map(|n| with_suffix(damaged, &format!("damaged-{n}"))).find(|path| !path.exists());
-    fs::rename(path, free.expect("some number is free"))?;
-    File::open(damaged.parent().unwrap_or(Path::new("/")))?.sync_all()
 }
 
 /// Returns `PATH.suffix`.
@@ -100,14 +71,4 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.push(".");
     name.push(suffix);
     name.into()
-}
-
-/// Exchanges the names of two directories. The exchange is atomic even in a crash.
-fn exchange(one: &Path, other: &Path) -> io::Result<()> {
-    let name = |path: &Path| CString::new(path.as_os_str().as_bytes());
-    let (one, other) = (name(one)?, name(other)?);
-    // SAFETY: both names end in a zero byte and outlive the call.
-    let answer =
-        unsafe { libc::renameat2(libc::AT_FDCWD, one.as_ptr(), libc::AT_FDCWD, other.as_ptr(), libc::RENAME_EXCHANGE) };
-    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

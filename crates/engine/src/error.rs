@@ -108,8 +108,8 @@ pub enum Error {
         /// in the WALs, this is the sequence number of the next write.
         oldest: u64,
     },
-    /// A transaction cannot be committed, because another write changed what it has read or
-    /// written. Nothing of the transaction was written. Run the transaction again.
+    /// A transaction cannot be committed, because another write changed a key that it has
+    /// read or written. Nothing of the transaction was written. Run the transaction again.
     #[error(
         "another write changed key '{}' of column family {family:?}, which the transaction uses; run the transaction again",
         .key.escape_ascii()

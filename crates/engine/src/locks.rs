@@ -58,8 +58,8 @@ impl LockTable {
     /// false if `owner` had the lock already.
     ///
     /// # Errors
-    /// [`Error::LockTimeout`]; [`Error::Deadlock`] if the other owner waits for `owner`, directly or
-    /// through other transactions.
+    /// [`Error::LockTimeout`]; [`Error::Deadlock`] if the other owner waits, directly or through
+    /// other transactions, for `owner`.
     pub fn lock(&self, owner: u64, key: &LockKey, timeout: Duration) -> Result<bool> {
         let (shard, clock) = (self.shard(key), Clock::start());
         let mut locks = shard.locks.lock();

@@ -5,20 +5,13 @@ use crate::{
     arguments::Path,
     store::{Store, catch},
 };
-use nix::{
-    fcntl::{AT_FDCWD, RenameFlags, renameat2},
-    unistd::{AccessFlags, access},
-};
+use nix::unistd::{AccessFlags, access};
 use pyo3::{
     prelude::*,
     types::{PyBytes, PyDict},
 };
-use std::{
-    fs::{self, File},
-    io, path,
-    sync::Arc,
-};
-use terrace::{Error, Result};
+use std::{path, sync::Arc};
+use terrace::Error;
 
 /// An open database. `terracedb.plyvel.DB` has one.
 #[pyclass(module = "terracedb.plyvel", frozen)]
@@ -103,40 +96,6 @@ pub fn destroy(py: Python<'_>, name: Path) -> PyResult<()> {
 #[pyo3(signature = (name, **named))]
 pub fn repair(py: Python<'_>, name: Path, named: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
     let Options { numbers, .. } = Options::new("repair_db", named)?;
-    let repaired = catch(py, || repair_in_place(&name.0, &numbers))?;
+    let repaired = catch(py, || terrace::Db::repair_in_place(&name.0, &numbers))?;
     repaired.map_err(|error| error::raised(py, &error))
-}
-
-/// Writes the new store to `PATH.repair`, then exchanges the names of the two directories
-/// atomically. So at every moment `path` is either the damaged or the new store, complete. The
-/// directory of an interrupted repair is kept, too, because it may be the damaged store.
-fn repair_in_place(path: &path::Path, options: &terrace::Options) -> Result<()> {
-    let failed = |op, source: io::Error| Error::Io { op, object: path.display().to_string(), source: Arc::new(source) };
-    let damaged = fs::canonicalize(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Error::Missing { what: "store", object: path.display().to_string() },
-        _ => failed("find", error),
-    })?;
-    let fresh = with_suffix(&damaged, "repair");
-    if fresh.exists() {
-        set_aside(&fresh, &damaged).map_err(|error| failed("set aside the interrupted repair of", error))?;
-    }
-    terrace::Db::repair(&damaged, &fresh, options)?;
-    renameat2(AT_FDCWD, &fresh, AT_FDCWD, &damaged, RenameFlags::RENAME_EXCHANGE)
-        .map_err(|error| failed("exchange with the repaired store PATH.repair", error.into()))?;
-    set_aside(&fresh, &damaged).map_err(|error| failed("set aside the damaged copy of", error))
-}
-
-/// Renames `path` durably to the first name `DAMAGED.damaged-N` that does not exist.
-fn set_aside(path: &path::Path, damaged: &path::Path) -> io::Result<()> {
-    let free = (1..).map(|n| with_suffix(damaged, &format!("damaged-{n}"))).find(|path| !path.exists());
-    fs::rename(path, free.expect("some number is free"))?;
-    File::open(damaged.parent().unwrap_or(path::Path::new("/")))?.sync_all()
-}
-
-/// Returns `PATH.suffix`.
-fn with_suffix(path: &path::Path, suffix: &str) -> path::PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".");
-    name.push(suffix);
-    name.into()
 }

@@ -10,6 +10,7 @@ use terrace_format::{FamilyId, Layout, SeqNo, edit::COLUMN_FAMILIES};
 use terrace_storage::{
     DurabilityMode, Location, StorageConfig, TableFile, lies_in,
     placement::{ObjectId, OpenMode, Storage},
+    replace_directory,
 };
 
 /// The result of a checkpoint: a copy of a store at one moment.
@@ -90,6 +91,30 @@ impl Db {
         built.inspect_err(|_| {
             let _ = Db::destroy(to); // best effort: the caller gets the first error
         })
+    }
+
+    /// Repairs the store in directory `path` in place. The new store is written to `PATH.repair`.
+    /// Then the names of the two directories are exchanged atomically, and the damaged store is
+    /// kept as `PATH.damaged-1`, or under the next free number. So at every moment `path` is either
+    /// the damaged or the new store, complete.
+    ///
+    /// # Errors
+    /// The errors of [`repair`](Db::repair); [`Error::Io`] if a directory cannot be renamed.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options};
+    /// # let place = tempfile::tempdir().unwrap();
+    /// # let path = place.path().join("store");
+    /// # let db = Db::open(&path, Options::default())?;
+    /// # db.put("key", "value")?;
+    /// # db.close()?;
+    /// std::fs::remove_file(path.join("CURRENT")).unwrap();
+    /// Db::repair_in_place(&path, &Options::default())?;
+    /// assert_eq!(Db::open(&path, Options::default())?.get("key")?, Some(b"value".to_vec()));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn repair_in_place(path: impl AsRef<Path>, options: &Options) -> Result<()> {
+        replace_directory(path.as_ref(), |damaged, fresh| Db::repair(damaged, fresh, options).map(drop))
     }
 
     /// Makes a copy of the current state of the store in directory `to`, which must be absent or

@@ -17,6 +17,11 @@ impl OrderedKey {
     pub fn new(order: &KeyOrder, bytes: &[u8]) -> OrderedKey {
         OrderedKey { order: order.clone(), bytes: bytes.to_vec() }
     }
+
+    /// Returns whether the key is in the range from `from` to `to` (excluded).
+    pub fn is_within(&self, from: &[u8], to: &[u8]) -> bool {
+        self.order.user(from, &self.bytes).is_le() && self.order.user(&self.bytes, to).is_lt()
+    }
 }
 
 impl Ord for OrderedKey {
@@ -60,11 +65,7 @@ impl FamilyDelta {
 
     /// Returns whether a deleted range includes `key`.
     pub fn hides(&self, key: &OrderedKey) -> bool {
-        let order = &key.order;
-        let includes = |(from, to): &(Vec<u8>, Vec<u8>)| {
-            order.user(from, &key.bytes).is_le() && order.user(&key.bytes, to).is_lt()
-        };
-        self.ranges.iter().any(includes)
+        self.ranges.iter().any(|(from, to)| key.is_within(from, to))
     }
 
     /// Returns the written keys for which `admits` returns true, in key order.
@@ -96,8 +97,7 @@ impl Delta {
             Op::Put(key, value) => drop(delta.keys.insert(OrderedKey::new(order, key), Some(value.to_vec()))),
             Op::Delete(key) => drop(delta.keys.insert(OrderedKey::new(order, key), None)),
             Op::DeleteRange(from, to) => {
-                let includes = |key: &[u8]| order.user(from, key).is_le() && order.user(key, to).is_lt();
-                delta.keys.retain(|key, _| !includes(&key.bytes));
+                delta.keys.retain(|key, _| !key.is_within(from, to));
                 delta.ranges.push((from.to_vec(), to.to_vec()));
             }
             Op::FamilyPut(..) | Op::FamilyDelete(..) | Op::FamilyDeleteRange(..) => {

@@ -54,9 +54,8 @@ impl WatchSet {
                 is_watched.then(|| key.to_vec())
             }
             Op::DeleteRange(from, to) => {
-                let deleted =
-                    |key: &&OrderedKey| order.user(from, &key.bytes).is_le() && order.user(&key.bytes, to).is_lt();
-                let key = watched.keys.iter().find(deleted).map(|key| key.bytes.clone());
+                let deleted = watched.keys.iter().find(|key| key.is_within(from, to));
+                let key = deleted.map(|key| key.bytes.clone());
                 key.or_else(|| {
                     watched.ranges.iter().any(|range| range.overlaps(order, from, to)).then(|| from.to_vec())
                 })

@@ -180,7 +180,7 @@ fn a_commit_fails_exactly_if_something_watched_has_changed() {
     }
 }
 
-/// A scan that stops early watches only what it has read.
+/// A scan that stops early watches only the keys up to its last pair.
 #[test]
 fn a_scan_watches_up_to_its_last_pair() {
     let db = Db::open_in_memory(Options::default()).unwrap();

@@ -174,7 +174,7 @@ fn last_lines(from: impl Read + Send + 'static) -> JoinHandle<String> {
     })
 }
 
-/// Waits for a process that was told to end. Kills the process after the timeout.
+/// Waits for a process after a signal to end. Kills the process after the timeout.
 fn end(process: &mut Child, timeout: Duration) -> Result<()> {
     let begin = Instant::now();
     while process.try_wait().context("wait for it")?.is_none() {

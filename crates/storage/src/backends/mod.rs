@@ -29,9 +29,11 @@ pub mod layout;
 mod mode;
 mod open_files;
 pub mod raw;
+mod replace;
 mod shares;
 mod value_log;
 
+pub use replace::replace_directory;
 /// The location of a store.
 #[derive(Clone, Debug)]
 pub enum Location {
