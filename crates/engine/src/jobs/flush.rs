@@ -25,19 +25,15 @@ struct Waiting {
     families: Vec<(FamilyId, Vec<Arc<MemTable>>)>,
     /// The number of rotations that sealed them.
     rotations: u64,
-    /// The oldest WAL with entries that are in none of these memtables.
-    replay_from: LogId,
 }
 
 impl Waiting {
-    /// Returns all memtables that wait for a flush. The active WAL has no entry of them, because a
-    /// rotation seals the memtables of all column families together.
+    /// Returns all memtables that wait for a flush.
     fn of(shared: &DbInner) -> Waiting {
         let state = shared.state.lock();
         let view = shared.view.load();
         let families = view.sealed().map(|(family, sealed)| (family, sealed.to_vec())).collect();
-        let active = view.mem.as_ref().expect("a store that flushes is open for writing");
-        Waiting { families, rotations: state.sealed, replay_from: active.log }
+        Waiting { families, rotations: state.sealed }
     }
 
     fn memtables(&self) -> impl Iterator<Item = &Arc<MemTable>> {
@@ -61,10 +57,21 @@ impl Waiting {
         self.memtables().map(of).sum()
     }
 
+    fn includes(&self, mem: &Arc<MemTable>) -> bool {
+        self.memtables().any(|other| Arc::ptr_eq(other, mem))
+    }
+
+    /// Returns the oldest WAL with entries of other memtables. `view` must be the current view:
+    /// while the flush ran, an empty memtable and its WAL may have been replaced, and no other edit
+    /// records that.
+    fn replay_from(&self, view: &View) -> LogId {
+        let others = view.all_memtables().filter(|mem| !self.includes(mem));
+        others.map(|mem| mem.log).min().expect("a store that flushes has an active memtable")
+    }
+
     /// Returns `view` without these memtables and with `version`.
     fn removed_from(&self, view: &View, version: Arc<Version>) -> View {
-        let flushed = |mem: &Arc<MemTable>| self.memtables().any(|other| Arc::ptr_eq(other, mem));
-        let rest = |sealed: &[Arc<MemTable>]| sealed.iter().filter(|mem| !flushed(mem)).cloned().collect();
+        let rest = |sealed: &[Arc<MemTable>]| sealed.iter().filter(|mem| !self.includes(mem)).cloned().collect();
         let mut families = view.families.clone();
         if self.families.iter().any(|(family, _)| *family != FamilyId::DEFAULT) {
             let memtables = Arc::make_mut(&mut families);
@@ -117,8 +124,8 @@ pub fn run(shared: &Arc<DbInner>) -> Result<()> {
         handles.push(table.handle);
     }
     let log_bytes = waiting.log_bytes(shared, &state);
-    let version =
-        state.versions.install_flush(edit, waiting.last_sequence(), waiting.replay_from, log_bytes, handles)?;
+    let replay_from = waiting.replay_from(&shared.view.load());
+    let version = state.versions.install_flush(edit, waiting.last_sequence(), replay_from, log_bytes, handles)?;
     for (family, level, id, contents) in contents {
         version.tree(family).expect("the edit added a table").set_contents(level, vec![(id, contents)]);
     }

@@ -15,11 +15,12 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
+        mpsc,
     },
     thread,
     time::{Duration, Instant},
 };
-use terrace::{Db, Error, Op, Options, WriteOptions, check_on};
+use terrace::{Db, Error, Event, Op, Options, WriteOptions, check_on};
 use terrace_peers::require;
 use terrace_sim::{CrashFs, Fault, FaultFs, Plan, Recorder, Rng, Rules, SmallFs};
 use terrace_storage::{backends::files::fs::FileSystem, placement::OpenMode};
@@ -482,6 +483,43 @@ fn segments_of_a_killed_gc_do_not_prevent_the_open() {
     let db = kit::open(&fs, &options, true).unwrap_or_else(|error| panic!("STAYS FULL: {error}"));
     assert!(!fs.list().unwrap().iter().any(|file| file.name == "000999.vals"));
     assert_eq!(contents(&db).unwrap().len(), 50);
+}
+
+/// The disk is full at the first append to a WAL, while a flush of the memtable before it runs. The
+/// put continues in another WAL, and only the flush can record in the manifest that the empty one is
+/// obsolete.
+#[test]
+fn an_empty_wal_is_replaced_during_a_flush() {
+    let files = kit::anywhere();
+    let disk = FaultFs::new(files.clone(), Plan::never());
+    let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
+    let logs = move || files.list().unwrap().iter().filter(|file| file.name.ends_with(".log")).count();
+    let (begun, flush_begins) = mpsc::channel();
+    let listener = move |event: &Event| {
+        if let Event::FlushBegin { .. } = event {
+            let _ = begun.send(());
+            let end = Instant::now() + Duration::from_secs(30);
+            while logs() < 3 && Instant::now() < end {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+    };
+    let db = kit::open(&fs, &kit::plain(TIGHT).listener(Arc::new(listener)), false).unwrap();
+    db.put("before", "1").unwrap();
+    let (done, puts) = mpsc::channel();
+    thread::spawn({
+        let db = db.clone();
+        move || db.flush().unwrap()
+    });
+    flush_begins.recv().unwrap();
+    disk.arm(Plan::once(disk.calls(), Fault::Enospc));
+    thread::spawn({
+        let db = db.clone();
+        move || done.send(db.put("after", "2"))
+    });
+    puts.recv_timeout(Duration::from_secs(60)).expect("the put never ends").unwrap();
+    assert_eq!(disk.failed(), 1, "the disk was never full");
+    assert_eq!(contents(&db).unwrap().len(), 2);
 }
 
 #[test]

@@ -3,10 +3,7 @@ use crate::common::kit;
 use kit::{TIGHT, plain};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{
-        Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     thread,
     time::Duration,
 };
@@ -245,65 +242,73 @@ fn transfers_keep_the_sum_with_every_kind_of_transaction() {
     }
 }
 
-/// A committed transaction of the history below: the list of each key that it read, and the keys
-/// to which it appended its own number.
-struct Committed {
+/// A transaction of the history below: the list of each key that it read, and the keys to which it
+/// appended its own number.
+struct Appending {
     number: u64,
     read: BTreeMap<u8, Vec<u64>>,
     appended: BTreeSet<u8>,
 }
 
-/// Runs transactions that read the lists of some keys and append to the lists of others. Returns
-/// the committed ones and the final lists.
-fn append_history(isolation: Isolation, locking: Locking, seed: u64) -> (Vec<Committed>, BTreeMap<u8, Vec<u64>>) {
-    let list = |bytes: Option<Vec<u8>>| -> Vec<u64> {
-        bytes
-            .unwrap_or_default()
-            .chunks(8)
-            .map(|one| u64::from_le_bytes(one.try_into().expect("eight bytes")))
-            .collect()
-    };
-    let db = Db::open_in_memory(tight(false)).unwrap();
-    let (history, numbers) = (Mutex::new(Vec::new()), AtomicU64::new(1));
-    thread::scope(|scope| {
-        for writer in 0..4 {
-            let (db, history, numbers) = (&db, &history, &numbers);
-            scope.spawn(move || {
-                let mut rng = Rng::of(seed, writer);
-                for _ in 0..150 {
-                    let transaction = db.begin(options(isolation, locking));
-                    let number = numbers.fetch_add(1, Ordering::Relaxed);
-                    let mut one = Committed { number, read: BTreeMap::new(), appended: BTreeSet::new() };
-                    let outcome = (0..3).try_for_each(|_| {
-                        let key = rng.below(6) as u8;
-                        let found = list(transaction.get([key])?);
-                        thread::yield_now();
-                        if !one.appended.contains(&key) {
-                            one.read.insert(key, found.clone());
-                        }
-                        if rng.chance(1, 2) && one.appended.insert(key) {
-                            let all: Vec<u8> = found.iter().chain([&number]).flat_map(|n| n.to_le_bytes()).collect();
-                            transaction.put([key], all)?;
-                        }
-                        Ok(())
-                    });
-                    match outcome.and_then(|()| transaction.commit(now())) {
-                        Ok(_) => history.lock().unwrap().push(one),
-                        Err(error) => assert!(error.is_retryable(), "seed {seed}: {error}"),
-                    }
-                }
-            });
+impl Appending {
+    fn new(number: u64) -> Appending {
+        Appending { number, read: BTreeMap::new(), appended: BTreeSet::new() }
+    }
+
+    /// Reads the list of a random key. In half of the cases, appends the own number to it.
+    fn step(&mut self, transaction: &Transaction, rng: &mut Rng) -> terrace::Result<()> {
+        let key = rng.below(6) as u8;
+        let found = list(transaction.get([key])?);
+        if !self.appended.contains(&key) {
+            self.read.insert(key, found.clone());
         }
-    });
+        if rng.chance(1, 2) && self.appended.insert(key) {
+            let all: Vec<u8> = found.iter().chain([&self.number]).flat_map(|n| n.to_le_bytes()).collect();
+            transaction.put([key], all)?;
+        }
+        Ok(())
+    }
+}
+
+fn list(bytes: Option<Vec<u8>>) -> Vec<u64> {
+    let bytes = bytes.unwrap_or_default();
+    bytes.chunks(8).map(|one| u64::from_le_bytes(one.try_into().expect("eight bytes"))).collect()
+}
+
+/// Runs transactions that read the lists of some keys and append to the lists of others, in an
+/// interleaving that the seed determines. Returns the committed ones and the final lists. A lock of
+/// another transaction fails at once, because one thread runs them all.
+fn append_history(isolation: Isolation, locking: Locking, seed: u64) -> (Vec<Appending>, BTreeMap<u8, Vec<u64>>) {
+    const CONCURRENT: usize = 4;
+    let db = Db::open_in_memory(tight(false)).unwrap();
+    let mut options = options(isolation, locking);
+    options.lock_timeout = Duration::ZERO;
+    let (mut rng, mut history) = (Rng::new(seed), Vec::new());
+    let mut open: Vec<(Transaction, Appending)> = Vec::new();
+    for number in 1..=600 {
+        open.push((db.begin(options), Appending::new(number)));
+        while open.len() == CONCURRENT {
+            let at = rng.below(CONCURRENT);
+            let (transaction, mut appending) = open.swap_remove(at);
+            let outcome = if rng.chance(3, 4) {
+                appending.step(&transaction, &mut rng).map(|()| open.push((transaction, appending)))
+            } else {
+                transaction.commit(now()).map(|_| history.push(appending))
+            };
+            if let Err(error) = outcome {
+                assert!(error.is_retryable(), "seed {seed}: {error}");
+            }
+        }
+    }
     let lists = (0..6).map(|key| (key, list(db.get([key]).unwrap()))).collect();
-    (history.into_inner().unwrap(), lists)
+    (history, lists)
 }
 
 /// Checks a history for serializability. The final list of a key is the order of its versions. A
 /// transaction comes after the one whose version it has read or replaced, and before the one that
 /// wrote the next version of a key that it has read. The history is serializable if this relation
 /// has no cycle. Source of the method: Adya's dependency graphs, and Elle's list append.
-fn cycle(history: &[Committed], lists: &BTreeMap<u8, Vec<u64>>) -> Option<Vec<u64>> {
+fn cycle(history: &[Appending], lists: &BTreeMap<u8, Vec<u64>>) -> Option<Vec<u64>> {
     let mut after: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
     let mut order = |first: u64, second: u64| {
         if first != second {
@@ -382,32 +387,29 @@ fn pessimistic_transactions_wait_and_find_deadlocks() {
     assert_eq!(second.get_for_update("a").unwrap(), None);
     drop(second);
 
-    let (first, second) = (db.begin(impatient), db.begin(pessimistic));
+    let mut patient = pessimistic;
+    patient.lock_timeout = Duration::from_secs(600);
+    let (first, second) = (db.begin(patient), db.begin(patient));
     first.put("a", "1").unwrap();
     second.put("b", "2").unwrap();
-    thread::scope(|scope| {
-        // Either transaction may be the one that closes the cycle. The second one tries again then.
-        let waits = scope.spawn(|| {
-            loop {
-                match second.put("a", "2") {
-                    Err(Error::Deadlock { .. } | Error::LockTimeout { .. }) => thread::yield_now(),
-                    locked => return locked,
-                }
-            }
-        });
-        let deadlock = loop {
-            match first.get_for_update("b") {
-                Err(Error::Deadlock { cycle }) => break cycle,
-                Err(Error::LockTimeout { .. }) => {} // the second one did not wait
-                other => panic!("{other:?}"),
-            }
-        };
-        assert!(deadlock.contains("waits for 'b'") && deadlock.contains("waits for 'a'"), "{deadlock}");
-        first.rollback();
-        waits.join().unwrap().unwrap();
+    // Either transaction may close the cycle. It rolls back, so the other one gets its lock.
+    let finish = |transaction: Transaction, key| match transaction.get_for_update(key) {
+        Err(Error::Deadlock { cycle }) => Some(cycle),
+        locked => {
+            assert_eq!(locked.unwrap(), None);
+            transaction.commit(now()).unwrap();
+            None
+        }
+    };
+    let cycles = thread::scope(|scope| {
+        let other = scope.spawn(|| finish(second, "a"));
+        [finish(first, "b"), other.join().unwrap()]
     });
-    second.commit(now()).unwrap();
-    assert_eq!(db.get("b").unwrap().as_deref(), Some(&b"2"[..]));
+    let deadlock = cycles.iter().flatten().next().expect("one of the two must find the deadlock");
+    assert!(deadlock.contains("waits for 'b'") && deadlock.contains("waits for 'a'"), "{deadlock}");
+    let committed = [("a", &b"1"[..]), ("b", b"2")].map(|(key, value)| db.get(key).unwrap().as_deref() == Some(value));
+    assert_eq!(committed, [cycles[0].is_none(), cycles[1].is_none()]);
+    assert_ne!(committed[0], committed[1], "one of the two rolls back");
 }
 
 /// Transactions over column families are atomic, and see a drop of a family.
