@@ -485,9 +485,9 @@ fn segments_of_a_killed_gc_do_not_prevent_the_open() {
     assert_eq!(contents(&db).unwrap().len(), 50);
 }
 
-/// The disk is full at the first append to a WAL, while a flush of the memtable before it runs. The
-/// put continues in another WAL, and only the flush can record in the manifest that the empty one is
-/// obsolete.
+/// The disk is full at the first append to a WAL, while a flush of the memtable before it runs.
+/// The put continues in another WAL, and only the flush can record in the manifest that the empty
+/// one is obsolete.
 #[test]
 fn an_empty_wal_is_replaced_during_a_flush() {
     let files = kit::anywhere();

@@ -54,9 +54,9 @@ pub fn histories(options: &Options, trackers: &[Tracker], history: u64, seeds: u
 }
 
 /// Returns at most `max` of the steps from 0 to `last`, evenly spread. The last step is always
-/// included.
+/// included. The distance is odd, so that the seeds of the steps have all remainders modulo 8.
 pub fn spread(last: usize, max: usize) -> impl Iterator<Item = usize> {
-    let stride = (last + 1).div_ceil(max.max(1));
+    let stride = (last + 1).div_ceil(max.max(1)) | 1;
     (last % stride..=last).step_by(stride)
 }
 
