@@ -30,6 +30,8 @@ pub struct WriteBatch {
     /// Whether the batch has range tombstones.
     pub(crate) range_tombstones: bool,
     /// The number of the open store whose column families the batch names; see `DbInner::instance`.
+    /// `None` for a batch that was read from a WAL, which therefore cannot be written if it names
+    /// families.
     pub(crate) store: Option<u64>,
     /// The problem of the first operation that no store accepts. A write then refuses the whole
     /// batch.
@@ -100,22 +102,26 @@ impl WriteBatch {
         self.value_bytes = self.value_bytes.max(other.value_bytes);
         self.range_tombstones |= other.range_tombstones;
         let full = || (other.batch.len() > u32::MAX - self.batch.len()).then(too_many);
-        let two_stores =
-            || (self.store.is_some() && other.store.is_some() && self.store != other.store).then(two_stores);
+        // The families of a batch that was read from a WAL belong to no open store.
+        let in_families = other.batch.has_families();
+        let two_stores = || (in_families && self.batch.has_families() && self.store != other.store).then(two_stores);
         match other.problem.clone().or_else(full).or_else(two_stores) {
             None => self.batch.append(&other.batch),
             Some(problem) => drop(self.problem.get_or_insert(problem)),
         }
-        self.store = self.store.or(other.store);
+        if in_families {
+            self.store = other.store;
+        }
         self
     }
 
     /// Appends `op` in the column family `family` of the open store `store`.
     pub(crate) fn add_in(&mut self, (family, store): (FamilyId, u64), op: Op<'_>) -> &mut WriteBatch {
-        if *self.store.get_or_insert(store) != store {
+        if self.batch.has_families() && self.store != Some(store) {
             self.problem.get_or_insert_with(two_stores);
             return self;
         }
+        self.store = Some(store);
         let (key_bytes, value_bytes) = sizes(&op);
         if self.fits(key_bytes, value_bytes) {
             self.range_tombstones |= matches!(op, Op::DeleteRange(..));

@@ -81,7 +81,10 @@ impl LockTable {
                 return Ok(true);
             }
             if timed_out {
-                lock.waiting.retain(|waiting| *waiting != owner);
+                // Another thread of this transaction may wait for the same lock.
+                if let Some(at) = lock.waiting.iter().position(|waiting| *waiting == owner) {
+                    lock.waiting.remove(at);
+                }
                 self.waits.lock().remove(&owner);
                 return Err(Error::LockTimeout { key: key.1.clone() });
             }
@@ -105,18 +108,19 @@ impl LockTable {
         Ok(())
     }
 
-    /// Releases locks of one transaction. Each lock passes to the transaction that has waited
-    /// longest for it.
-    pub fn release(&self, keys: &[LockKey]) {
+    /// Releases locks of transaction `owner`. Each lock passes to the transaction that has waited
+    /// longest for it. `keys` may have a key twice, if two threads of the transaction locked it.
+    pub fn release(&self, owner: u64, keys: &[LockKey]) {
         for key in keys {
             let shard = self.shard(key);
             let mut locks = shard.locks.lock();
-            let Some(lock) = locks.get_mut(key) else { continue };
+            let Some(lock) = locks.get_mut(key).filter(|lock| lock.owner == owner) else { continue };
             let Some(next) = lock.waiting.pop_front() else {
                 locks.remove(key);
                 continue;
             };
             lock.owner = next;
+            lock.waiting.retain(|waiting| *waiting != next); // other threads of that transaction
             let mut waits = self.waits.lock();
             waits.remove(&next);
             for waiting in &lock.waiting {
@@ -152,7 +156,7 @@ mod tests {
         while table.waits.lock().is_empty() {
             thread::yield_now();
         }
-        table.release(&[key("a")]);
+        table.release(1, &[key("a")]);
         assert!(waiting.join().unwrap().unwrap());
     }
 
@@ -168,11 +172,40 @@ mod tests {
         while table.waits.lock().is_empty() {
             thread::yield_now();
         }
-        table.release(&[key("a")]);
+        table.release(1, &[key("a")]);
         assert!(matches!(table.lock(1, &key("a"), Duration::ZERO), Err(Error::LockTimeout { .. })));
         assert!(waiting.join().unwrap().unwrap());
-        table.release(&[key("a")]);
+        table.release(2, &[key("a")]);
         assert!(table.lock(1, &key("a"), Duration::ZERO).unwrap() && table.waits.lock().is_empty());
+    }
+
+    /// Two threads of transaction 2 wait for one lock. The first one gives up; the second one still
+    /// gets the lock, and its release leaves nothing to a transaction that has ended.
+    #[test]
+    fn two_threads_of_a_transaction_may_wait_for_one_lock() {
+        let table = Arc::new(LockTable::default());
+        for gives_up in [true, false] {
+            table.lock(1, &key("a"), Duration::ZERO).unwrap();
+            let wait = |time| {
+                let own = table.clone();
+                thread::spawn(move || own.lock(2, &key("a"), time))
+            };
+            let (first, second) =
+                (wait(Duration::from_millis(if gives_up { 20 } else { 60_000 })), wait(Duration::from_secs(60)));
+            let waiting = || table.shard(&key("a")).locks.lock()[&key("a")].waiting.len();
+            while waiting() != if gives_up { 1 } else { 2 } || (gives_up && !first.is_finished()) {
+                thread::yield_now();
+            }
+            table.release(1, &[key("a")]);
+            assert_eq!(first.join().unwrap().is_ok(), !gives_up);
+            assert!(second.join().unwrap().is_ok());
+            assert!(matches!(table.lock(3, &key("a"), Duration::ZERO), Err(Error::LockTimeout { .. })));
+            table.release(2, &[key("a"), key("a")]);
+            assert!(table.lock(3, &key("a"), Duration::ZERO).unwrap(), "the lock has an owner that has ended");
+            table.release(2, &[key("a")]); // not its lock
+            assert!(matches!(table.lock(1, &key("a"), Duration::ZERO), Err(Error::LockTimeout { .. })));
+            table.release(3, &[key("a")]);
+        }
     }
 
     #[test]
@@ -193,7 +226,8 @@ mod tests {
             panic!("the cycle is not found")
         };
         assert_eq!(cycle, "transaction 3 waits for 'a', transaction 1 waits for 'b', transaction 2 waits for 'c'");
-        table.release(&[key("c"), key("b")]);
+        table.release(3, &[key("c")]);
+        table.release(2, &[key("c"), key("b")]);
         for wait in waits {
             assert!(wait.join().unwrap().unwrap());
         }

@@ -59,7 +59,5 @@ fn compactions_are_behind(shared: &DbInner) -> bool {
     let ((debt, unmerged), most) = (shared.compaction_debt(), shared.options.soft_pending_compaction_bytes_limit);
     let indebted = most > 0 && debt >= most / 2;
     let low_on_space = unmerged >= BacklogBounds::of(&shared.options, free, unmerged, retained).unmerged_bytes / 2;
-    indebted
-        || low_on_space
-        || parallelism::is_pressing(&shared.options, shared.stall_runs(&shared.view.load().version))
+    indebted || low_on_space || parallelism::is_pressing(&shared.options, shared.stall_runs(&shared.state.lock()))
 }

@@ -107,6 +107,11 @@ impl RunningCompactions {
         self.damaged.push((Reservation::of(order, plan), error));
     }
 
+    /// Removes what is known of `family`, which was dropped.
+    pub fn forget(&mut self, family: FamilyId) {
+        self.damaged.retain(|(reservation, _)| reservation.family != family);
+    }
+
     /// Returns the error of the damage that prevents the compaction of `plan`, if any.
     pub fn damage(&self, order: &KeyOrder, plan: &Plan) -> Option<&Error> {
         if self.damaged.is_empty() {

@@ -1,9 +1,13 @@
 //! Column families: key spaces of one store, each with an LSM-tree of its own.
-use super::Db;
+use super::{
+    Db,
+    report::{LevelInfo, layout},
+};
 use crate::{
     Cursor, Error, Options, PinnedValue, ReadOptions, Result, Scan, WriteBatch, WriteOptions,
     jobs::change_family::{change_family, quiesce},
     recover::announce_families,
+    state::DbInner,
     write::WriteRequest,
 };
 use std::{fmt, path::Path, sync::Arc};
@@ -169,11 +173,32 @@ impl Db {
         if family == FamilyId::DEFAULT {
             return Err(Error::Invalid("the column family \"default\" cannot be dropped".into()));
         }
-        shared.state.lock().dropping = Some(family);
-        let dropped = quiesce(shared, family)
-            .and_then(|()| writes.seal_exclusively(shared, || change_family(shared, FamilyChange::Dropped(family))));
-        shared.state.lock().dropping = None;
-        dropped
+        let _dropping = Dropping::begin(shared, family);
+        quiesce(shared, family)?;
+        writes.settle_family(shared, family, || change_family(shared, FamilyChange::Dropped(family)))
+    }
+}
+
+/// Starts no compaction of a column family until this value is dropped.
+struct Dropping<'a>(&'a Arc<DbInner>);
+
+impl Dropping<'_> {
+    fn begin(shared: &Arc<DbInner>, family: FamilyId) -> Dropping<'_> {
+        Dropping::set(shared, Some(family));
+        Dropping(shared)
+    }
+
+    fn set(shared: &Arc<DbInner>, family: Option<FamilyId>) {
+        let mut state = shared.state.lock();
+        state.dropping = family;
+        shared.bump_stall_epoch(&state); // writers must not wait for compactions of this family
+        shared.schedule(&mut state);
+    }
+}
+
+impl Drop for Dropping<'_> {
+    fn drop(&mut self) {
+        Dropping::set(self.0, None);
     }
 }
 
@@ -181,6 +206,15 @@ impl ColumnFamily {
     /// Returns the name of the family.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Returns the levels of the family and their SSTables.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the family was dropped.
+    pub fn layout(&self) -> Result<Vec<LevelInfo>> {
+        let view = self.db.shared().view.load();
+        view.version.tree(self.id).map(layout).ok_or_else(|| Error::family_dropped(self.id))
     }
 
     /// Returns the number of the family, and the number of the open store to which it belongs.

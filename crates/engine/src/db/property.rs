@@ -9,7 +9,7 @@ use terrace_format::{LEVELS, key};
 
 impl Db {
     /// Returns the property with the name `name`, or `None` for an unknown name. All names but the
-    /// last one are LevelDB's:
+    /// last one are LevelDB's. The numbers include all column families.
     ///
     /// | name | value |
     /// |---|---|
@@ -29,15 +29,14 @@ impl Db {
         if name == "terrace.durability" {
             return Some(self.durability());
         }
-        let version = || self.shared().view.load().version.clone();
         match name.strip_prefix("leveldb.")? {
             "stats" => Some(self.compaction_table()),
-            "sstables" => Some(tables(&version())),
+            "sstables" => Some(tables(&self.shared().view.load().version)),
             "approximate-memory-usage" => Some(self.statistics().memory.sum().to_string()),
             other => {
                 let digits = other.strip_prefix("num-files-at-level")?;
                 let level = (0..LEVELS).find(|level| level.to_string() == digits)?;
-                Some(version().levels[level].tables().count().to_string())
+                Some(self.statistics().levels[level].tables.to_string())
             }
         }
     }
@@ -80,10 +79,13 @@ fn mib(bytes: u64) -> f64 {
 
 fn tables(version: &Version) -> String {
     let mut out = String::new();
-    for (number, level) in version.levels.iter().enumerate() {
-        writeln!(out, "--- level {number} ---").expect("writing to a string does not fail");
-        for table in level.tables() {
-            writeln!(out, "{}", line(table)).expect("writing to a string does not fail");
+    let others = version.families().values().map(|family| (format!(" of {}", family.name), &*family.version));
+    for (of, tree) in std::iter::once((String::new(), version)).chain(others) {
+        for (number, level) in tree.levels.iter().enumerate() {
+            writeln!(out, "--- level {number}{of} ---").expect("writing to a string does not fail");
+            for table in level.tables() {
+                writeln!(out, "{}", line(table)).expect("writing to a string does not fail");
+            }
         }
     }
     out

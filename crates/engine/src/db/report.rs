@@ -3,12 +3,12 @@ use super::Db;
 use crate::{
     stats::{LevelStatistics, MemoryStatistics, Statistics, ValueLogStatistics},
     version::{
-        Level, TableRef,
+        TableRef, Version,
         segments::{Segment, Segments},
     },
 };
 use std::sync::Arc;
-use terrace_format::{SeqNo, key};
+use terrace_format::{LEVELS, SeqNo, key};
 use terrace_storage::Budget;
 
 fn memory(budget: &Budget) -> MemoryStatistics {
@@ -49,8 +49,23 @@ pub struct TableInfo {
     pub run: u64,
 }
 
+/// Returns the levels of one column family.
+pub(super) fn layout(tree: &Version) -> Vec<LevelInfo> {
+    let info = |table: &Arc<TableRef>| TableInfo {
+        number: table.meta.id.0,
+        bytes: table.meta.bytes,
+        smallest: table.smallest().to_vec(),
+        largest: table.largest().to_vec(),
+        largest_excluded: key::apart(&table.meta.largest).seq == SeqNo::MAX,
+        run: table.meta.run,
+    };
+    let levels = tree.levels.iter().enumerate();
+    levels.map(|(level, l)| LevelInfo { level, tables: l.tables().map(info).collect() }).collect()
+}
+
 impl Db {
-    /// Returns the levels and their SSTables.
+    /// Returns the levels and their SSTables, of the default column family;
+    /// [`ColumnFamily::layout`](crate::ColumnFamily::layout) returns those of another one.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -61,17 +76,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn layout(&self) -> Vec<LevelInfo> {
-        let version = self.shared().view.load().version.clone();
-        let info = |table: &Arc<TableRef>| TableInfo {
-            number: table.meta.id.0,
-            bytes: table.meta.bytes,
-            smallest: table.smallest().to_vec(),
-            largest: table.largest().to_vec(),
-            largest_excluded: key::apart(&table.meta.largest).seq == SeqNo::MAX,
-            run: table.meta.run,
-        };
-        let levels = version.levels.iter().enumerate();
-        levels.map(|(level, l)| LevelInfo { level, tables: l.tables().map(info).collect() }).collect()
+        layout(&self.shared().view.load().version)
     }
 
     /// Returns the state of the store, and counters since the store was opened. In a forked child
@@ -90,9 +95,9 @@ impl Db {
             return self.inherited_statistics();
         }
         let view = shared.view.load_full();
-        let level = |level: &Level| LevelStatistics {
-            tables: level.tables().count() as u64,
-            bytes: level.bytes(),
+        let level = |number: usize| LevelStatistics {
+            tables: view.version.trees().map(|(_, tree)| tree.levels[number].tables().count() as u64).sum(),
+            bytes: view.version.trees().map(|(_, tree)| tree.levels[number].bytes()).sum(),
             ..LevelStatistics::default()
         };
         let (pending_edits, retained, pending_deletions, value_log) = {
@@ -108,7 +113,7 @@ impl Db {
             preset: shared.options.preset_name(),
             last_sequence: self.last_sequence(),
             durable_sequence: self.durable_sequence(),
-            levels: view.version.levels.iter().map(level).collect(),
+            levels: (0..LEVELS).map(level).collect(),
             free_bytes: shared.storage.free_bytes(),
             memtable_bytes: view.all_memtables().map(|mem| mem.charged_bytes()).sum(),
             memory: memory(shared.storage.budget()),

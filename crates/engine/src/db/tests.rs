@@ -252,3 +252,35 @@ fn tombstone_compactions_leave_space_to_writers() {
     assert!(begun.load(SeqCst) > before, "it never begins");
     db.close().expect("close");
 }
+
+/// No compaction of a family that is being dropped starts, so its sorted runs must not stop
+/// writers. And the family with the most runs is compacted first.
+#[test]
+fn a_family_that_is_dropped_stops_no_writer() {
+    let mut options = tight();
+    options.level0_slowdown_writes_trigger = 4;
+    options.level0_stop_writes_trigger = 5;
+    let db = open(&options);
+    let families = ["first", "second"].map(|name| db.create_cf(name).expect("create"));
+    db.shared().state.lock().closing = true; // no compaction starts by itself
+    let shared = db.shared();
+    for (family, wanted) in families.iter().zip([4, 5]) {
+        let runs = || {
+            let version = shared.view.load().version.clone();
+            shared.policy.stall_runs(version.tree(family.id_in_store().0).expect("it exists"))
+        };
+        while runs() < wanted {
+            family.put("a", [7; 1000]).and_then(|()| family.put("z", "")).expect("put");
+            db.flush().expect("flush");
+        }
+    }
+    let (first, second) = (families[0].id_in_store().0, families[1].id_in_store().0);
+    let picked = shared.pick_compaction(&shared.state.lock()).expect("both families have a compaction").0;
+    assert_eq!(picked.family, second);
+    shared.state.lock().dropping = Some(second);
+    let mut state = shared.state.lock();
+    assert_eq!(shared.stall_runs(&state), 4);
+    assert_eq!(shared.pick_compaction(&state).expect("the other family has one").0.family, first);
+    state.dropping = None;
+    assert_eq!(shared.stall_runs(&state), 5);
+}

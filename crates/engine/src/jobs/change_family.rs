@@ -21,6 +21,9 @@ pub fn change_family(shared: &Arc<DbInner>, change: FamilyChange) -> Result<()> 
     append_now(shared, manifest, &edit).inspect_err(|error| shared.fail(error))?;
     let removable = {
         let mut state = shared.state.lock();
+        if let FamilyChange::Dropped(family) = &change {
+            state.compactions.forget(*family);
+        }
         let removable = state.versions.change_family(change)?;
         let version = state.versions.live().clone();
         shared.set_view(&state, |view| {

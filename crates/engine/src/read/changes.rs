@@ -4,6 +4,10 @@ use crate::{Result, version::KeyRange};
 use terrace_format::{KeyOrder, RangeTombstones, SeqNo, key};
 use terrace_storage::placement::{Storage, TableReadOptions};
 
+/// The sequence number of lookups for the newest entry of a key. It is above every assigned one,
+/// but below [`SeqNo::MAX`]: the largest key of a table that ends with a range tombstone has that
+/// number, and the lookup of its user key must reach the next table.
+const NEWEST: SeqNo = SeqNo(SeqNo::MAX.0 - 1);
 const HOW: TableReadOptions = TableReadOptions { verify: true, fill_cache: true };
 
 /// Answers whether a key or a range of keys of one column family was written after `since`.
@@ -58,7 +62,7 @@ impl WatchedRange {
 impl Changes<'_> {
     /// Returns whether `user` was written after `since`.
     pub fn has_key(&self, user: &[u8]) -> Result<bool> {
-        let lookup = key::lookup(user, SeqNo::MAX);
+        let lookup = key::lookup(user, NEWEST);
         for mem in self.tree.memtables().filter(|mem| mem.last_sequence() > self.since) {
             let newest = mem.get(&lookup).map_or(SeqNo::ZERO, |(seq, ..)| seq);
             if newest.max(mem.newest_range_tombstone(user, SeqNo::MAX)) > self.since {
@@ -85,7 +89,7 @@ impl Changes<'_> {
 
     /// Returns whether a key of `range` was written after `since`.
     pub fn has_any(&self, range: &WatchedRange) -> Result<bool> {
-        let start = range.from.as_ref().map(|from| key::lookup(from, SeqNo::MAX));
+        let start = range.from.as_ref().map(|from| key::lookup(from, NEWEST));
         for mem in self.tree.memtables().filter(|mem| mem.last_sequence() > self.since) {
             if mem.has_range_tombstones() && self.deletes_any(&mem.range_tombstones(), range) {
                 return Ok(true);

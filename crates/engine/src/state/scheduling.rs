@@ -9,6 +9,7 @@ use crate::{
     work::Lane,
 };
 use std::{
+    cmp::Reverse,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, atomic::Ordering},
 };
@@ -59,9 +60,10 @@ impl DbInner {
     }
 
     /// Returns the largest number of sorted runs of a column family, which the write controller
-    /// compares with its limits.
-    pub fn stall_runs(&self, version: &Version) -> u64 {
-        version.trees().map(|(_, tree)| self.policy.stall_runs(tree)).max().unwrap_or(0)
+    /// compares with its limits. A family that is being dropped does not count, because none of its
+    /// compactions starts any more.
+    pub fn stall_runs(&self, state: &DbState) -> u64 {
+        families(state).map(|(_, tree)| self.policy.stall_runs(tree)).max().unwrap_or(0)
     }
 
     /// Returns the free bytes of the disk, if a lack of free bytes should speed up commits.
@@ -130,36 +132,36 @@ impl DbInner {
 
     /// Returns the most urgent compaction that may start now, and whether it is optional: an
     /// optional compaction only drops tombstones. After an optional compaction has run out of disk
-    /// space, no optional compaction is returned until space is freed.
+    /// space, no optional compaction is returned until space is freed. The column family with the
+    /// most sorted runs comes first, because it is the next one that would stop writers.
     pub fn pick_compaction(&self, state: &DbState) -> Option<(Plan, bool)> {
         #[cfg(test)]
         self.picks.fetch_add(1, Ordering::Relaxed);
         let limits = self.limits();
         let required = Limits { tombstone_compaction_percent: 0, ..limits };
-        let pick = |limits| {
-            families(state).find_map(|tree| {
-                let plan = self.with_limits(state, tree, limits, |situation| self.policy.plan(situation))?;
-                Some((plan, tree.1))
-            })
-        };
-        if let Some((plan, version)) = pick(&required) {
+        let mut trees: Vec<_> = families(state).map(|tree| (self.policy.stall_runs(tree.1), tree)).collect();
+        trees.sort_by_key(|(runs, _)| Reverse(*runs));
+        let plan = |tree, limits| self.with_limits(state, tree, limits, |situation| self.policy.plan(situation));
+        let is_required = |(runs, tree): &(u64, _)| {
+            let plan = plan(*tree, &required)?;
             // A merge of whole runs may need as much space as the store. Without that space it can
             // wait until writers stop.
-            let runs = self.policy.stall_runs(version);
-            let can_wait = plan.own_run && plan.output_level > 0 && runs < self.options.level0_stop_writes_trigger;
-            return if can_wait && state.optional_suspended { None } else { Some((plan, can_wait)) };
+            let can_wait = plan.own_run && plan.output_level > 0 && *runs < self.options.level0_stop_writes_trigger;
+            (!can_wait || !state.optional_suspended).then_some((plan, can_wait))
+        };
+        if let Some(picked) = trees.iter().find_map(is_required) {
+            return Some(picked);
         }
         if limits.tombstone_compaction_percent == 0 || state.optional_suspended {
             return None;
         }
-        pick(&limits).map(|(plan, _)| (plan, true))
+        trees.iter().find_map(|(_, tree)| plan(*tree, &limits)).map(|plan| (plan, true))
     }
 
     /// Returns the level in which a flush of these keys may place its SSTable, or `None` if the
-    /// column family does not exist. Only level 0 is
-    /// allowed in two cases. While a compaction runs, its outputs may have any key between its
-    /// inputs. While a compaction waits for the commit of its edit, a flush into level 0 may be
-    /// committed before that edit (docs/durability.md).
+    /// column family does not exist. Only level 0 is allowed in two cases. While a compaction runs,
+    /// its outputs may have any key between its inputs. While a compaction waits for the commit of
+    /// its edit, a flush into level 0 may be committed before that edit (docs/durability.md).
     pub fn flush_level(&self, state: &DbState, family: FamilyId, smallest: &[u8], largest: &[u8]) -> Option<usize> {
         let only_0 = !state.compactions.is_empty() || state.versions.compaction_pending();
         let range = KeyRange { from: Some(smallest), to: Some(largest) };
@@ -222,7 +224,7 @@ impl DbInner {
     /// Returns the number of compactions, or of subcompactions, that may run now. An option allows
     /// at most `most`.
     pub fn compaction_threads(&self, state: &DbState, most: u64) -> usize {
-        let runs = self.stall_runs(state.versions.live());
+        let runs = self.stall_runs(state);
         parallelism::threads(&self.options, most, runs, state.compactions.idle.is_quiet())
     }
 

@@ -375,14 +375,16 @@ impl Transaction {
     ///
     /// # Errors
     /// [`Error::Conflict`] if another write has changed what the transaction depends on; nothing
-    /// was
-    /// written then. Otherwise the errors of [`Db::write`].
+    /// was written then. Otherwise the errors of [`Db::write`].
     pub fn commit(self, options: WriteOptions) -> Result<u64> {
-        let state = std::mem::take(&mut *self.state.lock());
-        let locks = state.locks.clone();
-        let committed = self.commit_state(state, options);
-        self.release(&locks);
-        committed
+        // The drop of `self` releases the locks, also if the write panics.
+        let state = {
+            let mut own = self.state.lock();
+            let mut state = std::mem::take(&mut *own);
+            own.locks = std::mem::take(&mut state.locks);
+            state
+        };
+        self.commit_state(state, options)
     }
 
     fn commit_state(&self, state: State, options: WriteOptions) -> Result<u64> {
@@ -438,7 +440,7 @@ impl Transaction {
 
     fn release(&self, locks: &[LockKey]) {
         if let Ok(writes) = self.db.writes() {
-            writes.locks.release(locks);
+            writes.locks.release(self.id, locks);
         }
     }
 }

@@ -17,7 +17,7 @@ use std::{
     ops::Range,
 };
 use terrace_format::{
-    TableId,
+    FamilyId, TableId,
     edit::{AddedTable, Edit},
 };
 use terrace_storage::{DurabilityHandle, placement::ObjectId};
@@ -101,6 +101,15 @@ impl PendingQueue {
     /// Returns whether a compaction's edit is pending.
     pub fn has_compaction(&self) -> bool {
         self.edits.iter().any(|pending| pending.compaction)
+    }
+
+    /// Returns whether an edit adds or deletes tables of `family`.
+    pub fn has_family(&self, family: FamilyId) -> bool {
+        let levels = |edit: &Edit| {
+            let deleted = edit.deleted.iter().map(|(level, _)| *level);
+            edit.added.iter().map(|(level, _)| *level).chain(deleted).any(|level| FamilyId::of_level(level).0 == family)
+        };
+        self.edits.iter().any(|pending| levels(&pending.edit))
     }
 
     /// Returns the number of bytes that are kept until the pending edits are committed.

@@ -189,6 +189,11 @@ impl VersionSet {
         self.pending.len()
     }
 
+    /// Returns whether a pending edit adds or deletes tables of `family`.
+    pub fn has_pending(&self, family: FamilyId) -> bool {
+        self.pending.has_family(family)
+    }
+
     /// Returns whether a compaction's edit is pending.
     pub fn compaction_pending(&self) -> bool {
         self.pending.has_compaction()
@@ -365,6 +370,13 @@ impl VersionSet {
             let is_gone = |(_, table): &(usize, &Arc<TableRef>)| !new.has_table(table.meta.id);
             old.all_tables().filter(is_gone).map(|(level, table)| (level, table.meta.id)).collect()
         };
+        for (_, table) in dropped(&self.live, &live) {
+            self.reserved_numbers.remove(&reserved_above(table));
+        }
+        let exists = |level: &usize| live.tree(FamilyId::of_level(*level).0).is_some();
+        for pointers in [&mut self.pointers, &mut self.durable_pointers] {
+            pointers.retain(|level, _| exists(level));
+        }
         let tables = dropped(&self.durable, &durable);
         if !tables.is_empty() {
             self.obsolete_files.durable_advanced(

@@ -1,6 +1,7 @@
 //! Inserts of write groups into the memtables of column families.
 use super::writer::WriterState;
 use crate::{
+    Error, Result,
     mem::MemTable,
     read::view::{FamilyMemtables, View},
     state::DbInner,
@@ -39,8 +40,22 @@ pub fn insert(shared: &DbInner, writer: &mut WriterState, head: &[u8], batch: &B
     }
 }
 
-/// Returns the memtables of the column families of `batch`. An operation on a dropped family has
-/// no memtable: it is ordered before the drop, so no reader can see it, and replay ignores it too.
+/// Returns an error if `batch` writes to a column family that does not exist. No memtable would
+/// take the operation, and the manifest would never cover its sequence number. The caller leads:
+/// a family is dropped only between two write groups.
+#[inline]
+pub fn check_exist(shared: &DbInner, batch: &Batch) -> Result<()> {
+    if batch.has_families() { check_each(shared, batch) } else { Ok(()) }
+}
+
+#[cold]
+fn check_each(shared: &DbInner, batch: &Batch) -> Result<()> {
+    let view = shared.view.load();
+    let missing = batch.ops().map(|op| op.split().0).find(|family| view.version.tree(*family).is_none());
+    missing.map_or(Ok(()), |family| Err(Error::family_dropped(family)))
+}
+
+/// Returns the memtables of the column families of `batch`, all of which exist.
 #[cold]
 fn families_of(shared: &DbInner, writer: &mut WriterState, batch: &Batch) -> Vec<(FamilyId, Arc<MemTable>)> {
     let ids = batch.ops().map(|op| op.split().0).filter(|id| *id != FamilyId::DEFAULT);
@@ -49,21 +64,17 @@ fn families_of(shared: &DbInner, writer: &mut WriterState, batch: &Batch) -> Vec
         if targets.contains_key(&id) {
             continue;
         }
-        if !writer.families.contains_key(&id) && !create_memtable(shared, writer, id) {
-            continue;
+        if !writer.families.contains_key(&id) {
+            create_memtable(shared, writer, id);
         }
         targets.insert(id, writer.families[&id].clone());
     }
     targets.into_iter().collect()
 }
 
-/// Creates the memtable of `family` and shows it to readers. Returns false if the family does not
-/// exist.
-fn create_memtable(shared: &DbInner, writer: &mut WriterState, family: FamilyId) -> bool {
+/// Creates the memtable of `family` and shows it to readers.
+fn create_memtable(shared: &DbInner, writer: &mut WriterState, family: FamilyId) {
     let state = shared.state.lock();
-    if shared.view.load().version.tree(family).is_none() {
-        return false;
-    }
     // Without a Bloom filter, which would take as much memory in each family.
     let mem = Arc::new(MemTable::new(shared.order.clone(), writer.mem.log, 0, shared.storage.budget()));
     shared.set_view(&state, |view| {
@@ -72,7 +83,6 @@ fn create_memtable(shared: &DbInner, writer: &mut WriterState, family: FamilyId)
         View { families: Arc::new(families), ..view.clone() }
     });
     writer.families.insert(family, mem);
-    true
 }
 
 /// Returns the memtables of column families after a rotation: `full` are sealed.

@@ -90,9 +90,9 @@ pub struct ConditionalWrite {
 }
 
 /// The request of a writer that waits in the queue.
-struct QueuedWrite {
-    batch: Batch,
-    condition: Option<Arc<dyn WriteCondition>>,
+pub struct QueuedWrite {
+    pub batch: Batch,
+    pub condition: Option<Arc<dyn WriteCondition>>,
     sync: bool,
     exclusive: bool,
 }
@@ -235,29 +235,24 @@ impl<T> LeaderGuard<'_, T> {
 
     /// Adds waiting writers to the write group, in queue order, and appends their operations to
     /// `batch`. Stops at the first writer that needs a sync which the leader does not make, that
-    /// is exclusive, or that would make the group too large. `decide` checks the condition of a
-    /// conditional write. A write whose condition does not hold is completed with the error; one
-    /// whose condition cannot be decided waits for the next group, which it leads.
+    /// is exclusive, or that would make the group too large. `admits` checks whether a write may
+    /// join the given group. A write that it refuses is completed with the error; one that it
+    /// cannot decide on waits for the next group, which it leads.
     #[inline]
     pub fn collect_followers(
         &mut self,
         batch: &mut Batch,
         sync: bool,
-        decide: impl Fn(&dyn WriteCondition, &Batch) -> Result<bool>,
+        admits: impl Fn(&QueuedWrite, &Batch) -> Result<bool>,
     ) {
         // A writer that arrives after this check waits for the next write group.
         if self.queue_len() > 0 {
-            self.collect_queued(batch, sync, decide);
+            self.collect_queued(batch, sync, admits);
         }
     }
 
     #[inline(never)] // the common case, without waiting writers, stays small
-    fn collect_queued(
-        &mut self,
-        batch: &mut Batch,
-        sync: bool,
-        decide: impl Fn(&dyn WriteCondition, &Batch) -> Result<bool>,
-    ) {
+    fn collect_queued(&mut self, batch: &mut Batch, sync: bool, admits: impl Fn(&QueuedWrite, &Batch) -> Result<bool>) {
         let max = match batch.byte_len() {
             bytes if batch.is_empty() => bytes, // no follower's operation fits
             bytes @ 0..=SMALL_BYTES => bytes + SMALL_BYTES,
@@ -271,7 +266,7 @@ impl<T> LeaderGuard<'_, T> {
             if queued.exclusive || (queued.sync && !sync) || batch.byte_len() + bytes > max {
                 break;
             }
-            match queued.condition.as_ref().map_or(Ok(true), |condition| decide(&**condition, batch)) {
+            match admits(queued, batch) {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(refused) => {

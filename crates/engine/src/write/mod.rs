@@ -57,7 +57,7 @@ use std::{
     thread,
     time::Duration,
 };
-use terrace_format::{SeqNo, batch::Batch};
+use terrace_format::{FamilyId, SeqNo, batch::Batch};
 use terrace_storage::BlockingScope;
 use visibility::{stop_on_error, wait_visible};
 pub use writer::WritePath;
@@ -111,6 +111,7 @@ impl WritePath {
             }
             WriteRequest::Exclusive => Batch::new(),
         };
+        families::check_exist(shared, &batch)?;
         if batch.is_empty() {
             shared.check_writable(&shared.state.lock())?;
         } else {
@@ -124,7 +125,9 @@ impl WritePath {
         }
         let own_bytes = batch.byte_len();
         let last = leader.state().last;
-        leader.collect_followers(&mut batch, sync, |condition, group| {
+        leader.collect_followers(&mut batch, sync, |write, group| {
+            families::check_exist(shared, &write.batch)?;
+            let Some(condition) = &write.condition else { return Ok(true) };
             wait_visible(shared, last)?;
             condition.check(group, false)
         });
@@ -165,17 +168,27 @@ impl WritePath {
 }
 
 impl WritePath {
-    /// Seals and flushes the memtables, and calls `change` before the next write.
-    pub fn seal_exclusively(&self, shared: &Arc<DbInner>, change: impl FnOnce() -> Result<()>) -> Result<()> {
+    /// Calls `change` between two write groups. The manifest then covers all earlier writes, and
+    /// every edit of column family `family`. No compaction of the family may start during the call.
+    pub fn settle_family(
+        &self,
+        shared: &Arc<DbInner>,
+        family: FamilyId,
+        change: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
         let mut leader = self.lead_exclusively(shared)?;
         let writer = leader.state();
         shared.check_writable(&shared.state.lock())?;
+        // A pipelined insert may still be about to write to a memtable that looks empty.
+        wait_visible(shared, writer.last)?;
         if !writer.is_empty() {
             seal_memtable(shared, writer)?;
         }
         shared.wait_until(|state| state.sealed == 0)?;
         shared.commit_storage()?;
-        shared.wait_until(|state| state.versions.pending() == 0)?;
+        // This does not wait for edits of other families, whose compactions go on.
+        let last = writer.last;
+        shared.wait_until(|state| state.versions.durable_base() >= last && !state.versions.has_pending(family))?;
         change()
     }
 }

@@ -149,12 +149,11 @@ fn inputs(
     free: Option<u64>,
     delayed: bool,
 ) -> stall::StallInputs {
-    let view = shared.view.load();
     let ((debt_bytes, unmerged), retained_bytes) = (shared.compaction_debt(), state.versions.retained_bytes());
     stall::StallInputs {
         full: writer.is_full(&shared.options),
         sealed: state.sealed,
-        l0_runs: shared.stall_runs(&view.version),
+        l0_runs: shared.stall_runs(state),
         debt_bytes,
         pending_compaction_bytes: if state.compactions.merges() { unmerged } else { 0 },
         retained_bytes,

@@ -7,7 +7,7 @@
 //! - A WAL that begins after a gap is replayed only if the manifest covers the writes in the gap.
 //!   So a synced write waits until the manifest covers them.
 use super::{
-    families::insert,
+    families::{check_exist, insert},
     room::make_room,
     rotate::seal_memtable,
     sequence_gap::wait_manifest_covers,
@@ -27,6 +27,7 @@ impl WritePath {
         if batch.is_empty() {
             return Ok(writer.last);
         }
+        check_exist(shared, &batch)?;
         make_room(shared, writer, batch.byte_len())?;
         if !writer.unlogged.active {
             // A pipelined insert may still be about to write to this memtable, although the

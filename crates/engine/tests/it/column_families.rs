@@ -3,7 +3,8 @@ use crate::common::kit;
 use kit::{TIGHT, plain};
 use std::{collections::BTreeMap, time::Instant};
 use terrace::{
-    ColumnFamily, Db, DurabilityMode, Error, Options, ReadOptions, WriteBatch, WriteOptions, check, check_on, repair_on,
+    ColumnFamily, Db, DurabilityMode, Error, Options, ReadOptions, TransactionOptions, WriteBatch, WriteOptions, check,
+    check_on, repair_on,
 };
 use terrace_sim::Rng;
 use terrace_storage::{Location, Memory, placement::OpenMode};
@@ -133,10 +134,7 @@ fn a_dropped_family_is_gone() {
     ] {
         assert!(matches!(&refused, Err(Error::Invalid(text)) if text.contains("dropped")), "{refused:?}");
     }
-    // A batch that was made before the drop is ordered before it.
-    let mut batch = WriteBatch::new();
-    batch.put_cf(users, "late", "v").put_cf(orders, "2", "a boat");
-    db.write(batch, WriteOptions::synced()).unwrap();
+    orders.put_with("2", "a boat", WriteOptions::synced()).unwrap();
     assert_eq!(pairs(&again), []);
     db.wait_idle().unwrap();
     drop((again, families, db));
@@ -147,6 +145,80 @@ fn a_dropped_family_is_gone() {
     db.close().unwrap();
     let report = check(&path, &options, true).unwrap();
     assert!(report.problems.is_empty() && report.leftovers.is_empty(), "{report:?}");
+}
+
+/// A batch that was made before a drop is refused after it, and changes nothing: no memtable would
+/// have its sequence numbers, so no flush could cover them.
+#[test]
+fn a_late_write_to_a_dropped_family_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("store");
+    let (db, families) = Db::open_cf(&path, plain(TIGHT), &["kept", "dropped"]).unwrap();
+    let (kept, dropped) = (&families[0], &families[1]);
+    let mut late = WriteBatch::new();
+    late.put_cf(kept, "late", "v").put_cf(dropped, "late", "v");
+    let transaction = db.begin(TransactionOptions::default());
+    transaction.put_cf(dropped, "late", "v").unwrap();
+    db.drop_cf("dropped").unwrap();
+    kept.put("1", "before").unwrap();
+    for refused in [
+        db.write(late.clone(), WriteOptions::default()),
+        db.write(late.clone(), WriteOptions::synced()),
+        db.write_unlogged(late),
+        transaction.commit(WriteOptions::default()),
+    ] {
+        assert!(matches!(&refused, Err(Error::Invalid(text)) if text.contains("dropped")), "{refused:?}");
+    }
+    assert_eq!(db.last_sequence(), 1);
+    db.flush().unwrap();
+    db.checkpoint(place.path().join("copy")).unwrap();
+    kept.put_with("2", "after", WriteOptions::synced()).unwrap();
+    drop((families, db)); // like a kill
+    let db = Db::open(&path, plain(TIGHT)).unwrap();
+    assert_eq!(pairs(&db.cf("kept").unwrap()), [pair("1", "before"), pair("2", "after")]);
+}
+
+/// Writers that wait for the leader may write to a family that another thread drops. Every write
+/// succeeds or names the drop, and the store opens again.
+#[test]
+fn drops_race_with_writes() {
+    let place = tempfile::tempdir().unwrap();
+    let (db, families) = Db::open_cf(place.path(), plain(TIGHT), &["kept"]).unwrap();
+    let kept = &families[0];
+    let ends = std::sync::atomic::AtomicBool::new(false);
+    let done = || ends.load(std::sync::atomic::Ordering::Relaxed);
+    let written: u64 = std::thread::scope(|scope| {
+        let writers = [0, 1].map(|writer| {
+            let (db, done) = (&db, &done);
+            scope.spawn(move || {
+                let mut number = 0u64;
+                while !done() {
+                    let Ok(family) = db.cf("short") else { continue };
+                    let mut batch = WriteBatch::new();
+                    batch.put_cf(&family, number.to_be_bytes(), [7; 300]);
+                    batch.put_cf(kept, format!("{writer}/{number:08}"), "v");
+                    match db.write(batch, WriteOptions::default()) {
+                        Ok(_) => number += 1,
+                        Err(Error::Invalid(text)) => assert!(text.contains("dropped"), "{text}"),
+                        Err(other) => panic!("{other}"),
+                    }
+                }
+                number
+            })
+        });
+        for _ in 0..60 {
+            db.create_cf("short").unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(3));
+            db.drop_cf("short").unwrap();
+        }
+        ends.store(true, std::sync::atomic::Ordering::Relaxed);
+        writers.map(|writer| writer.join().unwrap()).iter().sum()
+    });
+    assert!(written > 0, "no write came between a creation and a drop");
+    db.checkpoint(place.path().join("copy")).unwrap();
+    drop((families, db)); // like a kill
+    let db = Db::open(place.path(), plain(TIGHT)).unwrap();
+    assert_eq!(pairs(&db.cf("kept").unwrap()).len() as u64, written);
 }
 
 /// The number of a family is never assigned again, even if the youngest family was dropped and the
@@ -254,7 +326,28 @@ fn the_feed_of_updates_names_families() {
     let update = db.updates_since(0).unwrap().next().unwrap().unwrap();
     let op = update.batch.ops().next().unwrap();
     assert_eq!((op.split().0.0, op.split().1), (1, terrace::Op::Put(b"1", b"ann")));
-    assert!(matches!(db.write(update.batch, WriteOptions::default()), Err(Error::Invalid(_))));
+    // Neither alone nor together with operations on families of the open store.
+    let (mut before, mut after) = (WriteBatch::new(), update.batch.clone());
+    before.put_cf(&families[0], "position", "1").append(&update.batch);
+    after.put_cf(&families[0], "position", "1");
+    for batch in [update.batch, before, after] {
+        assert!(matches!(db.write(batch, WriteOptions::default()), Err(Error::Invalid(_))));
+    }
+}
+
+/// Statistics and properties count the tables of all families.
+#[test]
+fn statistics_cover_all_families() {
+    let db = Db::open_in_memory(plain(TIGHT)).unwrap();
+    let family = db.create_cf("users").unwrap();
+    family.put("1", "ann").unwrap();
+    db.flush().unwrap();
+    let levels = db.statistics().levels;
+    assert_eq!(levels.iter().map(|level| level.tables).sum::<u64>(), 1);
+    assert!(levels.iter().map(|level| level.bytes).sum::<u64>() > 0);
+    let tables = |levels: Vec<terrace::LevelInfo>| levels.iter().map(|level| level.tables.len()).sum::<usize>();
+    assert_eq!((tables(db.layout()), tables(family.layout().unwrap())), (0, 1));
+    assert!(db.property("leveldb.sstables").unwrap().contains("of users"));
 }
 
 /// Writes to one family fill the memory budget for memtables, and are flushed, although the

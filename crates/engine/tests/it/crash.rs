@@ -3,9 +3,9 @@
 //! prefix must include everything that was acknowledged as durable (docs/durability.md).
 //!
 //! `TERRACE_CRASH_SEEDS` sets the size of the campaign: the number of disk images per step (with
-//! `TERRACE_FULL` 8). By default the power is cut at a sample of the steps. A failure names the durability tracker, the rules of the
-//! file system, the history seed, the step and the image seed. The same numbers reproduce the
-//! image.
+//! `TERRACE_FULL` 8). By default the power is cut at a sample of the steps. A failure names the
+//! durability tracker, the rules of the file system, the history seed, the step and the image
+//! seed. The same numbers reproduce the image.
 use crate::common::{cuts, history, kit};
 use cuts::{Cuts, histories};
 use history::{Collected, Tracker};

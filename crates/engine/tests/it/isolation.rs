@@ -8,7 +8,8 @@ use std::{
     time::Duration,
 };
 use terrace::{
-    Db, Error, Isolation, Locking, Options, ReadOptions, Transaction, TransactionOptions, WriteBatch, WriteOptions,
+    Db, Error, Isolation, Locking, Options, ReadOptions, TableInfo, Transaction, TransactionOptions, WriteBatch,
+    WriteOptions,
 };
 use terrace_sim::Rng;
 
@@ -174,6 +175,36 @@ fn a_commit_fails_exactly_if_something_watched_has_changed() {
             let mine = db.get("w").unwrap().as_deref() == Some(b"mine");
             assert_eq!(mine, !must_fail, "{what}: the write of the transaction");
         }
+    }
+}
+
+/// A compaction cuts a range tombstone where one of its tables ends and the next one begins. The
+/// check at the commit finds a write of the key at that place.
+#[test]
+fn a_commit_finds_a_key_where_a_table_begins() {
+    let mut tables = tight(true);
+    tables.set("target_file_size", "64KiB").unwrap();
+    tables.set("compression", "none").unwrap();
+    let db = Db::open_in_memory(tables).unwrap();
+    let keys: Vec<_> = (0..1000).map(|n| format!("key{n:04}")).collect();
+    let put_all = || keys.iter().for_each(|key| db.put(key, [7; 1000]).unwrap());
+    put_all();
+    db.compact_range(None, None).unwrap(); // older entries, because of which the range tombstone stays
+    let begin = |key: &String| {
+        let transaction = db.begin(options(Isolation::Serializable, Locking::Optimistic));
+        assert!(transaction.get(key).unwrap().is_some());
+        transaction.put(format!("written after {key}"), "").unwrap();
+        transaction
+    };
+    let transactions: Vec<_> = keys.iter().map(begin).collect();
+    db.delete_range("key", "kez", now()).unwrap();
+    put_all();
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    let is_cut = |pair: &[TableInfo]| pair[0].largest_excluded && pair[0].largest == pair[1].smallest;
+    assert!(db.layout()[1..].iter().any(|level| level.tables.windows(2).any(is_cut)), "{:?}", db.layout());
+    for (transaction, key) in transactions.into_iter().zip(&keys) {
+        assert!(matches!(transaction.commit(now()), Err(Error::Conflict { .. })), "the write of {key} is not found");
     }
 }
 
