@@ -8,7 +8,10 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use terrace::{Damage, Db, Event, Options, ReadOptions};
+use terrace::{ColumnFamily, Damage, Db, Event, Options, ReadOptions};
+
+/// The name of the column family that every store has.
+pub const DEFAULT_FAMILY: &str = "default";
 
 /// A usage error. The command then exits with status 2 instead of 1.
 #[derive(Debug)]
@@ -129,6 +132,52 @@ impl Store {
     /// Opens the store for reading, concurrently with other readers. Changes nothing.
     pub fn open_read_only(&self) -> Result<Db> {
         Ok(Db::open_read_only(&self.path, self.options()?)?)
+    }
+}
+
+/// The flag that selects a column family.
+#[derive(clap::Args)]
+pub struct Family {
+    /// Column family. Default: `default`, which every store has.
+    #[arg(long = "cf", visible_alias = "column-family", value_name = "NAME")]
+    name: Option<String>,
+}
+
+impl Family {
+    /// Returns the selected family of the store.
+    pub fn of(&self, db: &Db) -> Result<ColumnFamily> {
+        Ok(db.cf(self.name.as_deref().unwrap_or(DEFAULT_FAMILY))?)
+    }
+
+    /// Returns the selected family. Creates a missing one and prints that it was created.
+    pub fn of_or_create(&self, db: &Db) -> Result<ColumnFamily> {
+        match &self.name {
+            Some(name) if !db.cf_names().contains(name) => {
+                let created = db.create_cf(name)?;
+                eprintln!("created column family {name}");
+                Ok(created)
+            }
+            _ => self.of(db),
+        }
+    }
+
+    /// Returns the selected family. Without the flag, the store may have only one, so that no pair
+    /// is left out unnoticed.
+    pub fn of_only(&self, db: &Db) -> Result<ColumnFamily> {
+        let names = db.cf_names();
+        if self.name.is_none() && names.len() > 1 {
+            let names = names.join(", ");
+            return Err(Usage::of("--cf", format!("the store has the column families {names}; name one of them")));
+        }
+        self.of(db)
+    }
+
+    /// Returns the selected family, or all families without the flag.
+    pub fn of_or_all(&self, db: &Db) -> Result<Vec<ColumnFamily>> {
+        match &self.name {
+            Some(_) => Ok(vec![self.of(db)?]),
+            None => Ok(db.cf_names().iter().map(|name| db.cf(name)).collect::<terrace::Result<_>>()?),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Progress bars. They are shown on standard error if it is a terminal.
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
-use terrace::Db;
+use terrace::ColumnFamily;
 
 /// Returns a bar with the label `verb` for `bytes` bytes. If the total is unknown, returns a
 /// spinner.
@@ -14,31 +14,32 @@ pub fn bar(verb: &str, bytes: Option<u64>) -> ProgressBar {
     bar.with_style(ProgressStyle::with_template(&format!("{verb} {template}")).expect("the template is valid"))
 }
 
-/// The progress bar of a pass over all keys of a store. It shows the estimated number of SSTable
-/// bytes before the present key.
-pub struct Pass<'a> {
-    db: &'a Db,
+/// The progress bar of a pass over all keys of a column family. It shows the estimated number of
+/// SSTable bytes before the present key.
+pub struct Pass {
+    family: ColumnFamily,
     bar: ProgressBar,
 }
 
-impl<'a> Pass<'a> {
+impl Pass {
     /// Starts a pass.
-    pub fn begin(verb: &str, db: &'a Db) -> Pass<'a> {
-        let bytes = db.statistics().levels.iter().map(|level| level.bytes).sum();
-        Pass { db, bar: bar(verb, Some(bytes)) }
+    pub fn begin(verb: &str, family: ColumnFamily) -> Pass {
+        let levels = family.layout().unwrap_or_default(); // without them, the bar has no end
+        let bytes = levels.iter().flat_map(|level| &level.tables).map(|table| table.bytes).sum();
+        Pass { family, bar: bar(verb, Some(bytes)) }
     }
 
     /// Records that the pass has reached `key`.
     pub fn at(&self, key: &[u8]) {
         if !self.bar.is_hidden()
-            && let Ok(sizes) = self.db.approximate_sizes(&[(b"", key)])
+            && let Ok(sizes) = self.family.approximate_sizes(&[(b"", key)])
         {
             self.bar.set_position(sizes[0]);
         }
     }
 }
 
-impl Drop for Pass<'_> {
+impl Drop for Pass {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }

@@ -210,6 +210,8 @@ pub use transaction::{Isolation, Locking, Transaction, TransactionOptions, Trans
 /// The Rust examples in the documentation pages.
 #[cfg(doctest)]
 mod book {
+    #[doc = include_str!("../../../docs/guide/families.md")]
+    struct Families;
     #[doc = include_str!("../../../docs/guide/leveldb.md")]
     struct LevelDb;
     #[doc = include_str!("../../../docs/guide/open.md")]

@@ -1,18 +1,20 @@
 //! `compact`: compacts a store, which removes deleted and overwritten data.
 use crate::{
-    args::{Bytes, Store},
+    args::{Bytes, Family, Store},
     table::{self, size},
 };
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::{ffi::OsString, io::Write};
-use terrace::{Db, LevelInfo};
+use terrace::ColumnFamily;
 
-/// Compacts a store, which removes deleted and overwritten data.
+/// Compacts a store, or one column family of it, which removes deleted and overwritten data.
 #[derive(clap::Args)]
 pub struct Compact {
     #[command(flatten)]
     store: Store,
+    #[command(flatten)]
+    family: Family,
     /// First key; default: the first of the store.
     #[arg(long, value_name = "KEY")]
     from: Option<OsString>,
@@ -32,10 +34,12 @@ impl Compact {
         let from = self.bytes.read_flag("--from", self.from.as_deref())?;
         let to = self.bytes.read_flag("--to", self.to.as_deref())?;
         let db = self.store.open()?;
-        let before = levels(&db);
-        db.compact_range(from.as_deref(), to.as_deref())?;
+        let families = self.family.of_or_all(&db)?;
+        let before = levels(&families)?;
+        families.iter().try_for_each(|family| family.compact_range(from.as_deref(), to.as_deref()))?;
         db.wait_idle()?;
-        let after = levels(&db);
+        let after = levels(&families)?;
+        drop(families);
         db.close()?;
         if self.json {
             writeln!(out, "{}", json!({ "before": levels_json(&before), "after": levels_json(&after) }))?;
@@ -60,10 +64,19 @@ struct Level {
     bytes: u64,
 }
 
-fn levels(db: &Db) -> Vec<Level> {
-    let level =
-        |info: LevelInfo| Level { tables: info.tables.len(), bytes: info.tables.iter().map(|table| table.bytes).sum() };
-    db.layout().into_iter().map(level).collect()
+/// Returns the sums of all families for each level.
+fn levels(families: &[ColumnFamily]) -> Result<Vec<Level>> {
+    let mut sums = Vec::new();
+    for family in families {
+        for (number, level) in family.layout()?.into_iter().enumerate() {
+            if number == sums.len() {
+                sums.push(Level { tables: 0, bytes: 0 });
+            }
+            sums[number].tables += level.tables.len();
+            sums[number].bytes += level.tables.iter().map(|table| table.bytes).sum::<u64>();
+        }
+    }
+    Ok(sums)
 }
 
 fn levels_json(levels: &[Level]) -> Value {

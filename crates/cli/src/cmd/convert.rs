@@ -1,5 +1,10 @@
 //! `convert`: copies a store into a new store with another layout.
-use crate::{args::Settings, directory::refuse_foreign, progress::Pass, table::size};
+use crate::{
+    args::{DEFAULT_FAMILY, Settings},
+    directory::refuse_foreign,
+    progress::Pass,
+    table::size,
+};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use std::{
@@ -60,7 +65,7 @@ impl Convert {
             compare(&from, &to, Extent::Begin)?; // a device has no record that names the pairs' source
         }
         let copied = {
-            let pass = Pass::begin("copying", &from);
+            let pass = Pass::begin("copying", from.cf(DEFAULT_FAMILY)?);
             from.copy_into(&to, |copied| copied.last.iter().for_each(|key| pass.at(key)))?
         };
         compare(&from, &to, Extent::All)?;
@@ -102,7 +107,7 @@ enum Extent {
 /// Checks that the copy's pairs equal the source's. With [`Extent::Begin`], the copy may end
 /// earlier.
 fn compare(from: &Db, to: &Db, extent: Extent) -> Result<()> {
-    let pass = Pass::begin("comparing", from);
+    let pass = Pass::begin("comparing", from.cf(DEFAULT_FAMILY)?);
     let all = || ReadOptions::new().verify_checksums(true).fill_cache(false);
     let (mut source, mut copy) = (from.cursor(all()), to.cursor(all()));
     source.seek_to_first()?;

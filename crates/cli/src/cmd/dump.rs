@@ -1,5 +1,9 @@
 //! `dump`: prints all pairs in a format that `load` reads.
-use crate::{args::Store, lines::Format, progress::Pass};
+use crate::{
+    args::{Family, Store},
+    lines::Format,
+    progress::Pass,
+};
 use anyhow::Result;
 use std::io::{self, IsTerminal, Write};
 use terrace::ReadOptions;
@@ -8,10 +12,14 @@ use terrace::ReadOptions;
 const PAIRS_PER_LOOK: usize = 4096;
 
 /// Prints all pairs in key order, in a format that `load` reads.
+///
+/// A dump has one column family. If the store has several, `--cf` must select one.
 #[derive(clap::Args)]
 pub struct Dump {
     #[command(flatten)]
     store: Store,
+    #[command(flatten)]
+    family: Family,
     /// Format of a line.
     #[arg(long, value_enum, default_value_t = Format::Escaped)]
     format: Format,
@@ -21,10 +29,11 @@ impl Dump {
     /// Prints the pairs one after another, with one pair in memory at a time.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let db = self.store.open_read_only()?;
+        let family = self.family.of_only(&db)?;
         let mut line = Vec::new();
         // If the dump is printed on a terminal, a progress bar would mix with it.
-        let pass = (!io::stdout().is_terminal()).then(|| Pass::begin("dumping", &db));
-        let mut cursor = db.cursor(ReadOptions::new().fill_cache(false));
+        let pass = (!io::stdout().is_terminal()).then(|| Pass::begin("dumping", family.clone()));
+        let mut cursor = family.cursor(ReadOptions::new().fill_cache(false));
         cursor.seek_to_first()?;
         let mut number = 0;
         while cursor.valid() {

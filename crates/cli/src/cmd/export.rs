@@ -1,6 +1,6 @@
 //! `export`: writes a range of keys as SSTables.
 use crate::{
-    args::{Bytes, Range, Store},
+    args::{Bytes, Family, Range, Store},
     json::text,
     table::size,
 };
@@ -17,6 +17,8 @@ use std::{fs, io::Write, path::PathBuf};
 pub struct Export {
     #[command(flatten)]
     store: Store,
+    #[command(flatten)]
+    family: Family,
     /// Directory of the SSTables.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
@@ -35,7 +37,7 @@ impl Export {
         let options = self.range.options(&self.bytes)?;
         let db = self.store.open_read_only()?;
         fs::create_dir_all(&self.folder).with_context(|| self.folder.display().to_string())?;
-        let tables = db.export(&self.folder, options)?;
+        let tables = self.family.of_only(&db)?.export(&self.folder, options)?;
         if self.json {
             let table = |table: &terrace::SortedTable| {
                 json!({ "path": table.path.display().to_string(), "entries": table.entries, "bytes": table.bytes,

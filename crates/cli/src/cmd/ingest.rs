@@ -1,5 +1,8 @@
 //! `ingest`: adds SSTables to a store.
-use crate::{args::Store, table::size};
+use crate::{
+    args::{Family, Store},
+    table::size,
+};
 use anyhow::Result;
 use std::{io::Write, path::PathBuf};
 use terrace::Ingested;
@@ -14,6 +17,8 @@ use terrace::Ingested;
 pub struct Ingest {
     #[command(flatten)]
     store: Store,
+    #[command(flatten)]
+    family: Family,
     /// SSTable files.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
@@ -26,7 +31,7 @@ impl Ingest {
     /// Prints the numbers of added entries and SSTables.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let db = self.store.open_or_create()?;
-        let ingested = db.ingest(&self.files);
+        let ingested = self.family.of_or_create(&db).and_then(|family| Ok(family.ingest(&self.files)?));
         let closed = db.close();
         let Ingested { entries, tables, bytes, sequence, level } = ingested?;
         closed?;

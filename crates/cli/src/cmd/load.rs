@@ -1,6 +1,6 @@
 //! `load`: stores pairs from the lines of a file, in batches of bounded size.
 use crate::{
-    args::Store,
+    args::{Family, Store},
     lines::{Format, Line},
     progress,
 };
@@ -11,7 +11,7 @@ use std::{
     io::{self, BufRead, BufReader, Write},
     path::PathBuf,
 };
-use terrace::{Db, Error, WriteBatch, WriteOptions};
+use terrace::{ColumnFamily, Db, Error, WriteBatch, WriteOptions};
 
 /// Maximum batch size in bytes. A single pair that is longer is one batch.
 const BATCH_BYTES: usize = 16 << 20;
@@ -35,6 +35,8 @@ const MEMTABLES_BYTES: u64 = 128 << 20;
 pub struct Load {
     #[command(flatten)]
     store: Store,
+    #[command(flatten)]
+    family: Family,
     /// The file; `-` reads stdin.
     file: PathBuf,
     /// Format of a line.
@@ -96,8 +98,10 @@ impl Load {
         })?;
         let mut loaded = Loaded::default();
         let progress = progress::bar("loading", bytes);
-        let outcome = self.load(&Target { db: &db, log }, first, &mut lines, &mut loaded, &progress);
+        let family = self.family.of_or_create(&db)?;
+        let outcome = self.load(&Target { db: &db, family: &family, log }, first, &mut lines, &mut loaded, &progress);
         progress.finish_and_clear();
+        drop(family);
         let sure = loaded.up_to(db.durable_sequence());
         let closed = db.close();
         let Loaded { lines, puts, deletes, skipped, .. } = loaded;
@@ -222,6 +226,7 @@ impl Batch {
 /// The store to which the lines are written.
 struct Target<'a> {
     db: &'a Db,
+    family: &'a ColumnFamily,
     /// Whether the batches are written to the WAL.
     log: bool,
 }
@@ -238,8 +243,8 @@ impl Target<'_> {
         let mut operations = WriteBatch::new();
         for Line { key, value } in &lines {
             match value {
-                Some(value) => operations.put(key, value),
-                None => operations.delete(key),
+                Some(value) => operations.put_cf(self.family, key, value),
+                None => operations.delete_cf(self.family, key),
             };
         }
         let written = match self.log {

@@ -1,5 +1,5 @@
 //! `put`, `get`, `delete`: operations on one key.
-use crate::args::{Bytes, Store};
+use crate::args::{Bytes, Family, Store};
 use anyhow::{Result, bail};
 use std::{ffi::OsString, io::Write};
 
@@ -8,6 +8,8 @@ use std::{ffi::OsString, io::Write};
 pub struct Put {
     #[command(flatten)]
     store: Store,
+    #[command(flatten)]
+    family: Family,
     /// The key; after `--` it may begin with a hyphen.
     key: OsString,
     /// The value; `-` reads it from stdin (a single hyphen is `--escape '\x2d'`).
@@ -22,7 +24,7 @@ impl Put {
         let key = self.bytes.read("KEY", &self.key)?;
         let value = self.bytes.read_value("VALUE", &self.value)?;
         let db = self.store.open_or_create()?;
-        db.put(key, value)?;
+        self.family.of_or_create(&db)?.put(key, value)?;
         Ok(db.close()?)
     }
 }
@@ -32,6 +34,8 @@ impl Put {
 pub struct Get {
     #[command(flatten)]
     store: Store,
+    #[command(flatten)]
+    family: Family,
     /// The key; after `--` it may begin with a hyphen.
     key: OsString,
     /// Print the value without a final newline.
@@ -45,7 +49,8 @@ impl Get {
     /// Prints the value. Returns an error if the key is absent.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let key = self.bytes.read("KEY", &self.key)?;
-        let Some(value) = self.store.open_read_only()?.get(key)? else { bail!("no such key") };
+        let db = self.store.open_read_only()?;
+        let Some(value) = self.family.of(&db)?.get(key)? else { bail!("no such key") };
         let mut text = Vec::new();
         self.bytes.form().encode(&value, &mut text);
         if !self.no_newline {
@@ -60,6 +65,8 @@ impl Get {
 pub struct Delete {
     #[command(flatten)]
     store: Store,
+    #[command(flatten)]
+    family: Family,
     /// The key; after `--` it may begin with a hyphen.
     key: OsString,
     #[command(flatten)]
@@ -71,7 +78,7 @@ impl Delete {
     pub fn run(&self) -> Result<()> {
         let key = self.bytes.read("KEY", &self.key)?;
         let db = self.store.open()?;
-        db.delete(key)?;
+        self.family.of(&db)?.delete(key)?;
         Ok(db.close()?)
     }
 }

@@ -1,6 +1,6 @@
 //! `scan`: prints a range in ascending or descending order.
 use crate::{
-    args::{Bytes, Range, Store},
+    args::{Bytes, Family, Range, Store},
     json,
     lines::{Format, write_tabbed},
 };
@@ -12,6 +12,8 @@ use std::io::Write;
 pub struct Scan {
     #[command(flatten)]
     store: Store,
+    #[command(flatten)]
+    family: Family,
     #[command(flatten)]
     range: Range,
     /// Print in descending order.
@@ -36,7 +38,8 @@ impl Scan {
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let options = self.range.options(&self.bytes)?;
         let db = self.store.open_read_only()?;
-        let pairs = if self.reverse { db.scan_reverse(options) } else { db.scan(options) };
+        let family = self.family.of(&db)?;
+        let pairs = if self.reverse { family.scan_reverse(options) } else { family.scan(options) };
         let mut line = Vec::new();
         for pair in pairs.take(self.limit.unwrap_or(usize::MAX)) {
             let (key, value) = pair?;

@@ -25,21 +25,27 @@ pub struct Stats {
 impl Stats {
     /// Prints the statistics.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
-        let statistics = self.store.open_read_only()?.statistics();
+        let db = self.store.open_read_only()?;
+        let (statistics, families) = (db.statistics(), db.cf_names());
         if self.json {
-            writeln!(out, "{}", json_of(&self.store.path, &statistics))?;
+            let mut object = json_of(&self.store.path, &statistics);
+            object["column_families"] = families.into();
+            writeln!(out, "{object}")?;
             return Ok(());
         }
-        write_text(&self.store.path, &statistics, out)
+        write_text(&self.store.path, &statistics, &families, out)
     }
 }
 
-fn write_text(path: &Path, statistics: &Statistics, out: &mut dyn Write) -> Result<()> {
+fn write_text(path: &Path, statistics: &Statistics, families: &[String], out: &mut dyn Write) -> Result<()> {
     let Statistics { place, layout: made_of, durability, preset, last_sequence, levels, memtable_bytes, .. } =
         statistics;
     writeln!(out, "place          {place}")?;
     writeln!(out, "made of        {}", layout::text_at(path, *made_of))?;
     writeln!(out, "preset         {preset}")?;
+    if families.len() > 1 {
+        writeln!(out, "families       {}", families.join(", "))?;
+    }
     let promise = if *durability == "none" { " (no durability across a power cut)" } else { "" };
     writeln!(out, "durability     {durability}{promise}, as opened now")?;
     if statistics.unsynced {

@@ -20,6 +20,36 @@ fn put_get_delete() {
 }
 
 #[test]
+fn column_families() {
+    let (directory, store) = fresh();
+    let store = store.to_str().unwrap();
+    let run = |arguments: &[&str]| String::from_utf8(terrace(arguments).ok()).unwrap();
+    terrace(["put", store, "key", "default"]).ok();
+    terrace(["put", store, "--cf", "users", "key", "ann"]).ok();
+    terrace_with(["load", store, "--column-family", "users", "-"], b"a\t1\nb\t2\n").ok();
+    assert_eq!(run(&["get", store, "key"]), "default\n");
+    assert_eq!(run(&["get", store, "--cf", "users", "key"]), "ann\n");
+    assert_eq!(run(&["scan", store, "--cf", "users", "--reverse"]), "key\tann\nb\t2\na\t1\n");
+    terrace(["delete", store, "--cf", "users", "key"]).ok();
+    assert_eq!(run(&["dump", store, "--cf", "users"]), "a\t1\nb\t2\n");
+    assert_eq!(run(&["dump", store, "--cf", "default"]), "key\tdefault\n");
+    let tables = directory.path().join("tables");
+    let tables = tables.to_str().unwrap();
+    for command in [&["dump", store][..], &["export", store, tables]] {
+        let said = terrace(command).fails(2);
+        assert!(said.contains("default, users"), "{said}");
+    }
+    assert!(terrace(["get", store, "--cf", "none", "key"]).fails(1).contains("none"));
+    run(&["export", store, tables, "--cf", "users"]);
+    run(&["ingest", store, "--cf", "copy", &format!("{tables}/000001.ldb")]);
+    assert_eq!(run(&["scan", store, "--cf", "copy"]), "a\t1\nb\t2\n");
+    assert!(run(&["compact", store]).contains("L6"), "all families are compacted");
+    assert_eq!(run(&["scan", store, "--cf", "users"]), "a\t1\nb\t2\n");
+    let stats = run(&["stats", store]);
+    assert!(stats.contains("default, users, copy"), "{stats}");
+}
+
+#[test]
 fn any_bytes_by_hex_escape_or_as_they_are() {
     let (_directory, store) = fresh();
     let store = store.to_str().unwrap();

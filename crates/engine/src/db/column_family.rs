@@ -1,10 +1,11 @@
 //! Column families: key spaces of one store, each with an LSM-tree of its own.
 use super::{
     Db,
+    ingest::Ingested,
     report::{LevelInfo, layout},
 };
 use crate::{
-    Cursor, Error, Options, PinnedValue, ReadOptions, Result, Scan, WriteBatch, WriteOptions,
+    Cursor, Error, Options, PinnedValue, ReadOptions, Result, Scan, SortedTable, WriteBatch, WriteOptions,
     jobs::change_family::{change_family, quiesce},
     recover::announce_families,
     state::DbInner,
@@ -343,6 +344,22 @@ impl ColumnFamily {
     /// The errors of [`Db::approximate_sizes`].
     pub fn approximate_sizes(&self, ranges: &[(&[u8], &[u8])]) -> Result<Vec<u64>> {
         self.db.approximate_sizes_in(self.id, ranges)
+    }
+
+    /// Adds the entries of SSTables to the family atomically; see [`Db::ingest`].
+    ///
+    /// # Errors
+    /// The errors of [`Db::ingest`].
+    pub fn ingest<P: AsRef<Path>>(&self, paths: &[P]) -> Result<Ingested> {
+        self.db.ingest_in(self.id, paths)
+    }
+
+    /// Writes pairs of the family as SSTables into the existing directory `to`; see [`Db::export`].
+    ///
+    /// # Errors
+    /// The errors of [`Db::export`].
+    pub fn export(&self, to: impl AsRef<Path>, options: ReadOptions) -> Result<Vec<SortedTable>> {
+        self.db.export_in(self.id, to.as_ref(), options)
     }
 }
 

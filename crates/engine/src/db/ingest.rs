@@ -2,7 +2,7 @@
 //! as SSTables.
 use super::Db;
 use crate::{
-    Error, Options, ReadOptions, Result, SortedTable, SortedTableWriter,
+    Error, Options, ReadOptions, Result, Scan, SortedTable, SortedTableWriter,
     bulk::{BulkTableWriter, SEQUENCES_AHEAD},
     jobs::commit_edits,
     read::view::View,
@@ -85,6 +85,11 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn ingest<P: AsRef<Path>>(&self, paths: &[P]) -> Result<Ingested> {
+        self.ingest_in(FamilyId::DEFAULT, paths)
+    }
+
+    /// Adds the entries of SSTables to column family `family`; see [`ingest`](Db::ingest).
+    pub(super) fn ingest_in<P: AsRef<Path>>(&self, family: FamilyId, paths: &[P]) -> Result<Ingested> {
         let (shared, writes) = (self.shared(), self.writes()?);
         let (mut ahead, mut few) = (SEQUENCES_AHEAD, false);
         loop {
@@ -94,10 +99,10 @@ impl Db {
                     "all sequence numbers are used up; copy the store into a new one".into(),
                 ));
             }
-            let mut prepared = self.prepare(paths, seq, few)?;
+            let mut prepared = self.prepare(family, paths, seq, few)?;
             let mut installed = None;
             let passed = writes.advance_sequence(shared, seq, |log| {
-                let outcome = self.install(&mut prepared, seq, log)?;
+                let outcome = self.install(family, &mut prepared, seq, log)?;
                 Ok(matches!(installed.insert(outcome), Installed::At(_)))
             });
             passed?; // they may be installed, so the next open decides which to delete
@@ -117,18 +122,18 @@ impl Db {
     /// Reads the tables at `paths` and rewrites all entries with the sequence number `seq`. If
     /// `few` is set, the entries are written to as few tables as possible, otherwise to tables of
     /// the usual size.
-    fn prepare<P: AsRef<Path>>(&self, paths: &[P], seq: SeqNo, few: bool) -> Result<Prepared> {
+    fn prepare<P: AsRef<Path>>(&self, family: FamilyId, paths: &[P], seq: SeqNo, few: bool) -> Result<Prepared> {
         let mut foreign = Vec::new();
         let opened: Result<()> = paths.iter().try_for_each(|path| {
             foreign.push(ForeignTable::open(self, path.as_ref())?);
             Ok(())
         });
-        let prepared = opened.and_then(|()| self.rewrite(&mut foreign, seq, few));
+        let prepared = opened.and_then(|()| self.rewrite(family, &mut foreign, seq, few));
         foreign.iter().for_each(|table| drop(self.shared().storage.remove(ObjectId::Table(table.meta.id))));
         prepared
     }
 
-    fn rewrite(&self, foreign: &mut [ForeignTable], seq: SeqNo, few: bool) -> Result<Prepared> {
+    fn rewrite(&self, family: FamilyId, foreign: &mut [ForeignTable], seq: SeqNo, few: bool) -> Result<Prepared> {
         let (order, shared) = (self.shared().options.order(), self.shared());
         foreign.sort_by(|a, b| order.user(&a.smallest, &b.smallest));
         if let Some([a, b]) = foreign.array_windows().find(|[a, b]| order.user(&a.largest, &b.smallest).is_ge()) {
@@ -137,7 +142,7 @@ impl Db {
         let [Some(first), Some(last)] = [foreign.first(), foreign.last()] else {
             return Err(Error::Invalid("no table to ingest was given".into()));
         };
-        let few = few || level_of(shared, &shared.state.lock(), &first.smallest, &last.largest) == 0;
+        let few = few || level_of(shared, &shared.state.lock(), family, (&first.smallest, &last.largest))? == 0;
         let target_file_size = shared.options.target_file_size;
         let target_file_size = if few { target_file_size.max(LEVEL_0_TABLE_BYTES) } else { target_file_size };
         let number = || TableId(shared.state.lock().versions.new_number());
@@ -164,14 +169,14 @@ impl Db {
     /// Adds the tables to the version, in the deepest level that existing tables and running
     /// compactions allow. The caller ensures that no write runs and that no memtable waits for its
     /// flush.
-    fn install(&self, prepared: &mut Prepared, seq: SeqNo, log: LogId) -> Result<Installed> {
+    fn install(&self, family: FamilyId, prepared: &mut Prepared, seq: SeqNo, log: LogId) -> Result<Installed> {
         let shared = self.shared();
         let [Some(first), Some(last)] = [prepared.metas.first(), prepared.metas.last()] else {
             return Err(Error::Bug("an ingest without tables".into()));
         };
         let (smallest, largest) = (user_key(&first.smallest).to_vec(), user_key(&last.largest).to_vec());
         let mut state = shared.state.lock();
-        let level = level_of(shared, &state, &smallest, &largest);
+        let level = level_of(shared, &state, family, (&smallest, &largest))?;
         if level == 0 && prepared.metas.len() > 1 && !prepared.few {
             return Ok(Installed::TooMany);
         }
@@ -192,7 +197,7 @@ impl Db {
             state = shared.state.lock();
         }
         let mut edit = Edit::default();
-        prepared.metas.iter().for_each(|meta| add_to(&mut edit, level, meta));
+        prepared.metas.iter().for_each(|meta| add_to(&mut edit, family.level(level), meta));
         let version = state.versions.install_flush(edit, seq, log, 0, Vec::new())?;
         shared.set_view(&state, |view| View { version, ..view.clone() });
         state.gc.shadow_stats.record_new_bytes(prepared.metas.iter().map(|meta| meta.bytes).sum());
@@ -220,9 +225,14 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn export(&self, to: impl AsRef<Path>, options: ReadOptions) -> Result<Vec<SortedTable>> {
+        self.export_in(FamilyId::DEFAULT, to.as_ref(), options)
+    }
+
+    /// Writes pairs of column family `family` as SSTables; see [`export`](Db::export).
+    pub(super) fn export_in(&self, family: FamilyId, to: &Path, options: ReadOptions) -> Result<Vec<SortedTable>> {
         let store_options: &Options = &self.shared().options;
         let (mut tables, mut open) = (Vec::new(), None::<SortedTableWriter>);
-        for pair in self.scan(options.verify_checksums(true).fill_cache(false)) {
+        for pair in Scan::new(self.cursor_in(family, options.verify_checksums(true).fill_cache(false)), false) {
             let (key, value) = pair?;
             if open.as_ref().is_some_and(|table| table.bytes() >= store_options.target_file_size) {
                 tables.extend(open.take().map(SortedTableWriter::finish).transpose()?);
@@ -230,7 +240,7 @@ impl Db {
             let table = match &mut open {
                 Some(table) => table,
                 none => none.insert(SortedTableWriter::create(
-                    to.as_ref().join(format!("{}.ldb", TableId(tables.len() as u64 + 1))),
+                    to.join(format!("{}.ldb", TableId(tables.len() as u64 + 1))),
                     store_options,
                 )?),
             };
@@ -241,9 +251,9 @@ impl Db {
     }
 }
 
-/// Returns the level in which an ingest of these keys may place its tables.
-fn level_of(shared: &DbInner, state: &DbState, smallest: &[u8], largest: &[u8]) -> usize {
-    shared.flush_level(state, FamilyId::DEFAULT, smallest, largest).unwrap_or(0)
+/// Returns the level of `family` in which an ingest of these keys may place its tables.
+fn level_of(shared: &DbInner, state: &DbState, family: FamilyId, keys: (&[u8], &[u8])) -> Result<usize> {
+    shared.flush_level(state, family, keys.0, keys.1).ok_or_else(|| Error::family_dropped(family))
 }
 
 /// An external SSTable, which has a number of this store while it is read. The table is not kept
