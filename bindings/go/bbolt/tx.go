@@ -26,7 +26,8 @@ type Tx struct {
 	// The size when the transaction began.
 	sizeBefore uint64
 	root       *Bucket
-	deleted    map[uint64]bool // ids of deleted buckets
+	deleted    map[uint64]bool    // ids of deleted buckets
+	moved      map[uint64]*Bucket // the parents of moved buckets, by id
 	scans      scans
 	handlers   []func()
 	stats      TxStats
@@ -38,7 +39,7 @@ func newTx(db *DB, writable bool) (*Tx, error) {
 	if err != nil {
 		return nil, err
 	}
-	tx := &Tx{db: db, writable: writable, snapshot: snapshot, deleted: map[uint64]bool{}}
+	tx := &Tx{db: db, writable: writable, snapshot: snapshot}
 	tx.root = &Bucket{FillPercent: DefaultFillPercent, tx: tx, id: rootID}
 	if tx.meta, err = readMeta(snapshot); err != nil {
 		snapshot.Release()
@@ -47,6 +48,7 @@ func newTx(db *DB, writable bool) (*Tx, error) {
 	tx.sizeBefore = tx.meta.size
 	if writable {
 		tx.overlay = newOverlay()
+		tx.deleted, tx.moved = map[uint64]bool{}, map[uint64]*Bucket{}
 		tx.meta.txid++
 	}
 	return tx, nil
