@@ -161,3 +161,25 @@ func TestCompactCopiesEverything(t *testing.T) {
 	}
 	to.mustCheck()
 }
+
+// A target that is closed between two transactions of a compaction ends it with an error.
+func TestCompactIntoAClosedDatabase(t *testing.T) {
+	from := sample(t)
+	must(t, from.Update(func(tx *Tx) error {
+		for at := range 20_000 {
+			must(t, tx.Bucket([]byte("outer")).Put(fmt.Appendf(nil, "%05d", at), nil))
+		}
+		return nil
+	}))
+	to := open(t, filepath.Join(t.TempDir(), "db"))
+	to.NoSync = true
+	go func() {
+		for to.writer.TryLock() { // until the first transaction begins
+			to.writer.Unlock()
+		}
+		to.Close()
+	}()
+	if err := Compact(to, from, 1); err != errors.ErrDatabaseNotOpen {
+		t.Fatalf("%v", err)
+	}
+}
