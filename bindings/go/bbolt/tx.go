@@ -167,7 +167,7 @@ func (tx *Tx) write() error {
 		}
 		return nil
 	})
-	return tx.db.store.Write(&batch, &terrace.WriteOptions{Sync: !tx.db.NoSync})
+	return tx.db.noteSpace(tx.db.store.Write(&batch, &terrace.WriteOptions{Sync: !tx.db.NoSync}))
 }
 
 // Rollback ends the transaction without its changes.
