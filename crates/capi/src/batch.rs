@@ -5,6 +5,7 @@ use crate::{
     memory,
 };
 use libc::c_void;
+use std::ptr;
 use terrace::{Op, WriteBatch};
 use terrace_format::batch;
 
@@ -84,7 +85,21 @@ unsafe extern "C" fn leveldb_writebatch_iterate(batch: &Batch, state: *mut c_voi
     }
 }
 
+/// Appends the operations of `source`, which may be `destination`. The arguments are no references,
+/// because both would then refer to one batch.
+///
+/// # Safety
+/// Both are batches that no other call uses.
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_writebatch_append(destination: &mut Batch, source: &Batch) {
-    destination.0.append(&source.0);
+unsafe extern "C" fn leveldb_writebatch_append(destination: *mut Batch, source: *const Batch) {
+    if ptr::eq(destination, source) {
+        // SAFETY: guaranteed by the caller.
+        let batch = unsafe { &mut *destination };
+        let copy = batch.0.clone();
+        batch.0.append(&copy);
+    } else {
+        // SAFETY: guaranteed by the caller; the two batches differ.
+        let (destination, source) = unsafe { (&mut *destination, &*source) };
+        destination.0.append(&source.0);
+    }
 }

@@ -157,6 +157,33 @@ static void whole(leveldb_t* db, const leveldb_options_t* options, const char* p
   works();
   CHECK(terrace_approximate_size(db, "", 0, "z", 1, &err) > 0);
   works();
+static void count(void* state, const char* key, size_t klen, const char* value, size_t vlen) {
+  CHECK(klen == 3 && memcmp(key, "key", 3) == 0 && value[0] == 'v' && value[vlen - 1] == 'v');
+  ++*(int*)state;
+}
+
+static void no_delete(void* state, const char* key, size_t klen) {
+  (void)state, (void)key, (void)klen;
+  CHECK(0);
+}
+
+/* A batch that is appended to itself is doubled. */
+static void append_to_itself(void) {
+  enum { length = 1 << 20 };
+  int pairs = 0;
+  char* value = malloc(length);
+  memset(value, 'v', length);
+  leveldb_writebatch_t* batch = leveldb_writebatch_create();
+  leveldb_writebatch_put(batch, "key", 3, value, length);
+  leveldb_writebatch_put(batch, "key", 3, "v", 1);
+  leveldb_writebatch_append(batch, batch);
+  leveldb_writebatch_append(batch, batch);
+  leveldb_writebatch_iterate(batch, &pairs, count, no_delete);
+  CHECK(pairs == 8);
+  leveldb_writebatch_destroy(batch);
+  free(value);
+}
+
   CHECK(terrace_checkpoint(db, copy, &err) == terrace_last_sequence(db));
   works();
   CHECK(terrace_checkpoint(db, copy, &err) == 0);
@@ -188,6 +215,7 @@ int main(int argc, char** argv) {
   leveldb_close(db);
   leveldb_options_destroy(options);
   leveldb_readoptions_destroy(ropt);
+  append_to_itself();
   leveldb_writeoptions_destroy(wopt);
   puts("ended");
   return 0;
