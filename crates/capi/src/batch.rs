@@ -13,9 +13,13 @@ use terrace_format::batch;
 pub struct Batch(pub WriteBatch);
 
 /// Decodes a batch of puts and deletes from a WAL record, which is also LevelDB's representation in
-/// memory. Its sequence number has no effect.
+/// memory. Its sequence number may be any number, and has no effect.
 pub fn decode(record: &[u8]) -> Result<WriteBatch, Message> {
-    let decoded = batch::Batch::decode(record.to_vec());
+    let mut record = record.to_vec();
+    if let Some(sequence) = record.first_chunk_mut::<8>() {
+        sequence.fill(0);
+    }
+    let decoded = batch::Batch::decode(record);
     let decoded = decoded.map_err(|corrupt| Message::new(Kind::Corruption, format!("bad WriteBatch: {corrupt}")))?;
     let mut batch = WriteBatch::new();
     for op in decoded.ops() {

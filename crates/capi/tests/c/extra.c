@@ -40,6 +40,10 @@ static void opens(leveldb_options_t* options, const char* path) {
   CHECK(terrace_open_read_only(options, path, &err) == NULL);
   fails(terrace_kind_missing_store);
   leveldb_options_set_create_if_missing(options, 1);
+  CHECK(leveldb_open(options, "/proc/not/a/place", &err) == NULL);
+  fails(terrace_kind_io_error);
+  CHECK(terrace_open_read_only(options, path, &err) == NULL);
+  fails(terrace_kind_missing_store);
   leveldb_t* db = terrace_open(options, path, &err);
   works();
   put(db, "key", "value");
@@ -133,6 +137,11 @@ static void writes(leveldb_t* db) {
   works();
   CHECK(terrace_write_bytes(db, wopt, batch, sizeof batch - 2, &err) == 0);
   fails(terrace_kind_invalid);
+  terrace_write(db, wopt, batch, sizeof batch - 2, &err);
+  fails(terrace_kind_corruption);
+  terrace_write(db, wopt, batch, sizeof batch - 1, &err);
+  works();
+  CHECK(terrace_last_sequence(db) == before + 6);
   CHECK(terrace_write_bytes(db, wopt, NULL, 0, &err) == 0);
   fails(terrace_kind_invalid);
   static const char range[] = "\0\0\0\0\0\0\0\0\1\0\0\0\17\1a\1z";
@@ -148,15 +157,6 @@ static void writes(leveldb_t* db) {
   works();
 }
 
-static void whole(leveldb_t* db, const leveldb_options_t* options, const char* path) {
-  char copy[4096];
-  snprintf(copy, sizeof copy, "%s-copy", path);
-  terrace_flush(db, &err);
-  works();
-  terrace_compact_range(db, NULL, 0, NULL, 0, &err);
-  works();
-  CHECK(terrace_approximate_size(db, "", 0, "z", 1, &err) > 0);
-  works();
 static void count(void* state, const char* key, size_t klen, const char* value, size_t vlen) {
   CHECK(klen == 3 && memcmp(key, "key", 3) == 0 && value[0] == 'v' && value[vlen - 1] == 'v');
   ++*(int*)state;
@@ -184,6 +184,15 @@ static void append_to_itself(void) {
   free(value);
 }
 
+static void whole(leveldb_t* db, const leveldb_options_t* options, const char* path) {
+  char copy[4096];
+  snprintf(copy, sizeof copy, "%s-copy", path);
+  terrace_flush(db, &err);
+  works();
+  terrace_compact_range(db, NULL, 0, NULL, 0, &err);
+  works();
+  CHECK(terrace_approximate_size(db, "", 0, "z", 1, &err) > 0);
+  works();
   CHECK(terrace_checkpoint(db, copy, &err) == terrace_last_sequence(db));
   works();
   CHECK(terrace_checkpoint(db, copy, &err) == 0);
@@ -206,6 +215,7 @@ int main(int argc, char** argv) {
   reads(db);
   chunks(db);
   writes(db);
+  append_to_itself();
   whole(db, options, argv[1]);
   terrace_close(db, &err);
   works();
@@ -215,7 +225,6 @@ int main(int argc, char** argv) {
   leveldb_close(db);
   leveldb_options_destroy(options);
   leveldb_readoptions_destroy(ropt);
-  append_to_itself();
   leveldb_writeoptions_destroy(wopt);
   puts("ended");
   return 0;
