@@ -66,6 +66,16 @@ static void destroy(const leveldb_options_t* options, const char* path) {
     snprintf(name, sizeof name, "%s.damaged-%d", path, number);
     if (access(name, F_OK) == 0) exit(18);
   }
+  /* Also of a store that is gone, by a name without a directory. */
+  snprintf(name, sizeof name, "%s.damaged-1", path);
+  char* slash = strrchr(name, '/');
+  if (mkdir(name, 0777) != 0) exit(21);
+  *slash = 0;
+  if (chdir(name) != 0) exit(22);
+  *slash = '/';
+  leveldb_destroy_db(options, strrchr(path, '/') + 1, &err);
+  works("destroy");
+  if (access(name, F_OK) == 0) exit(23);
 }
 
 /* A preset keeps the recovery of LevelDB, which skips the damaged parts of a WAL. */
