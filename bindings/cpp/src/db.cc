@@ -186,7 +186,11 @@ class Store final : public leveldb::DB {
     Status status = Make(options, &read);
     if (!status.ok()) return status;
     Error error;
-    if (terrace_get(handle_, read.get(), key.data(), key.size(), Assign, value, error.out())) return Status::OK();
+    Receiver receiver(value);
+    if (terrace_get(handle_, read.get(), key.data(), key.size(), Receiver::Assign, &receiver, error.out())) {
+      receiver.Rethrow();
+      return Status::OK();
+    }
     status = error.status();
     return status.ok() ? Status::NotFound(Slice()) : status;
   }
