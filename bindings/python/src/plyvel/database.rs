@@ -10,7 +10,10 @@ use pyo3::{
     prelude::*,
     types::{PyBytes, PyDict},
 };
-use std::{path, sync::Arc};
+use std::{
+    path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
 use terrace::Error;
 
 /// An open database. `terracedb.plyvel.DB` has one.
@@ -26,7 +29,14 @@ impl Handle {
         let Options { numbers, order } = Options::new("DB", named)?;
         let opened = catch(py, || terrace::Db::open(&name.0, numbers))?;
         let db = opened.map_err(|error| error::raised(py, &with_words_of_leveldb(&name.0, error)))?;
-        Ok(Handle(Arc::new(Store::new(db, order, error::raised))))
+        let has_comparator = order.is_some();
+        let store = Arc::new(Store::new(db, order, error::raised));
+        if has_comparator {
+            let mut stores = with_comparator();
+            stores.retain(|store| store.strong_count() > 0);
+            stores.push(Arc::downgrade(&store));
+        }
+        Ok(Handle(store))
     }
 
     #[getter]
@@ -64,6 +74,22 @@ impl Handle {
         let ranges: Vec<_> = ranges.iter().map(|(start, stop)| (start.as_bytes(), stop.as_bytes())).collect();
         self.0.run(py, |db| db.approximate_sizes(&ranges))
     }
+}
+
+/// The open databases with a comparator. An iterator, a snapshot or a batch may be all that holds
+/// one of them.
+fn with_comparator() -> MutexGuard<'static, Vec<Weak<Store>>> {
+    static STORES: Mutex<Vec<Weak<Store>>> = Mutex::new(Vec::new());
+    STORES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Closes the databases with a comparator. Their background threads call Python, so they must end
+/// before the interpreter does.
+#[pyfunction]
+pub fn close_all(py: Python<'_>) -> PyResult<()> {
+    let stores = std::mem::take(&mut *with_comparator());
+    let closed: Vec<_> = stores.iter().filter_map(Weak::upgrade).map(|store| store.close(py)).collect();
+    closed.into_iter().collect()
 }
 
 /// Returns the error of an open with the words of LevelDB that programs look for. LevelDB locks a
