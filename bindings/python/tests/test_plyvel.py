@@ -267,6 +267,8 @@ def test_repair_keeps_the_damaged_database(path):
     assert os.path.isdir(path + ".damaged-1")
     with pytest.raises(TypeError, match="repair_db.. has no argument"):
         plyvel.repair_db(path, nonsense=1)
+    plyvel.destroy_db(path)
+    assert os.listdir(os.path.dirname(path)) == []
 
 
 def test_writes_continue_after_a_full_disk(tmp_path):

@@ -175,5 +175,5 @@ def repair_db(name, **options):
 
 
 def destroy_db(name):
-    """Deletes the files of the database `name`."""
+    """Deletes the files of the database `name`, and the damaged databases that repairs of it have kept."""
     _native.destroy(name)

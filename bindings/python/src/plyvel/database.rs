@@ -111,10 +111,11 @@ fn with_words_of_leveldb(path: &path::Path, error: Error) -> Error {
     }
 }
 
-/// Deletes the files of the database `name`.
+/// Deletes the files of the database `name`, and the damaged databases that its repairs have kept.
 #[pyfunction]
 pub fn destroy(py: Python<'_>, name: Path) -> PyResult<()> {
-    py.detach(|| terrace::Db::destroy(name.0)).map_err(|error| error::raised(py, &error))
+    let destroyed = py.detach(|| terrace_storage::destroy_with_replaced(&name.0));
+    destroyed.map_err(|error| error::raised(py, &error.into()))
 }
 
 /// Repairs the database `name` in place. The damaged database is kept as `NAME.damaged-N`.
