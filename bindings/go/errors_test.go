@@ -144,3 +144,23 @@ func storeErrors(db *DB) []error {
 		second(db.Checkpoint("/nowhere")), second(db.Property("leveldb.stats")), db.Close(),
 	}
 }
+
+// Damage to synced writes in the WAL is refused, unless the options say otherwise.
+func TestADamagedWAL(t *testing.T) {
+	db, path := inDirectory(t, nil)
+	for range 3 {
+		must(t, db.Put([]byte("key"), []byte("value"), Sync))
+	}
+	damaged := filepath.Join(t.TempDir(), "store")
+	must(t, os.CopyFS(damaged, os.DirFS(path))) // as after the end of the process
+	log, err := os.OpenFile(filepath.Join(damaged, "000002.log"), os.O_WRONLY, 0)
+	must(t, err)
+	_, err = log.WriteAt([]byte("?"), 20)
+	must(t, err)
+	must(t, log.Close())
+	for _, preset := range []string{"", "leveldb"} {
+		_, err = Open(damaged, &Options{Preset: preset})
+		wants(t, err, ErrCorrupt)
+	}
+	must(t, got[*DB](t)(Open(damaged, &Options{Set: map[string]string{"recovery": "salvage"}})).Close())
+}

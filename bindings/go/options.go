@@ -81,6 +81,10 @@ func (o *Options) with(use func(*C.leveldb_options_t) error) error {
 	if err := setOption(handle, preset, nil); err != nil {
 		return err
 	}
+	refuse := "refuse" // the C interface salvages by default, as LevelDB does
+	if err := setOption(handle, "recovery", &refuse); err != nil {
+		return err
+	}
 	for name, value := range o.Set {
 		if err := setOption(handle, name, &value); err != nil {
 			return err

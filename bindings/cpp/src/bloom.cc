@@ -1,5 +1,6 @@
 #include "bloom.h"
 
+#include <string>
 #include <vector>
 
 #include "leveldb/slice.h"
@@ -15,10 +16,11 @@ void BloomPolicy::CreateFilter(const leveldb::Slice* keys, int n, std::string* d
     starts.push_back(key->data());
     lengths.push_back(key->size());
   }
-  auto append = [](void* target, const char* filter, size_t length) {
-    static_cast<std::string*>(target)->append(filter, length);
-  };
-  terrace_filterpolicy_create_filter(handle(), starts.data(), lengths.data(), n, append, dst);
+  std::string filter;
+  Receiver receiver(&filter);
+  terrace_filterpolicy_create_filter(handle(), starts.data(), lengths.data(), n, Receiver::Assign, &receiver);
+  receiver.Rethrow();
+  dst->append(filter);
 }
 
 bool BloomPolicy::KeyMayMatch(const leveldb::Slice& key, const leveldb::Slice& filter) const {

@@ -1,5 +1,6 @@
 #include "leveldb/db.h"
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -159,26 +160,26 @@ class Store final : public leveldb::DB {
   }
 
   Status Put(const leveldb::WriteOptions& options, const Slice& key, const Slice& value) override {
-    Error error;
-    leveldb_put(handle_, HandleOf(options).get(), key.data(), key.size(), value.data(), value.size(), error.out());
-    return error.status();
+    return Change([&](char** error) {
+      leveldb_put(handle_, HandleOf(options).get(), key.data(), key.size(), value.data(), value.size(), error);
+    });
   }
 
   Status Delete(const leveldb::WriteOptions& options, const Slice& key) override {
-    Error error;
-    leveldb_delete(handle_, HandleOf(options).get(), key.data(), key.size(), error.out());
-    return error.status();
+    return Change([&](char** error) {
+      leveldb_delete(handle_, HandleOf(options).get(), key.data(), key.size(), error);
+    });
   }
 
   Status Write(const leveldb::WriteOptions& options, leveldb::WriteBatch* updates) override {
-    Error error;
-    if (updates == nullptr) {
-      terrace_flush(handle_, error.out());
-    } else {
-      const Slice rep = leveldb::WriteBatchInternal::Representation(*updates);
-      terrace_write(handle_, HandleOf(options).get(), rep.data(), rep.size(), error.out());
-    }
-    return error.status();
+    return Change([&](char** error) {
+      if (updates == nullptr) {
+        terrace_flush(handle_, error);
+      } else {
+        const Slice rep = leveldb::WriteBatchInternal::Representation(*updates);
+        terrace_write(handle_, HandleOf(options).get(), rep.data(), rep.size(), error);
+      }
+    });
   }
 
   Status Get(const leveldb::ReadOptions& options, const Slice& key, std::string* value) override {
@@ -186,7 +187,11 @@ class Store final : public leveldb::DB {
     Status status = Make(options, &read);
     if (!status.ok()) return status;
     Error error;
-    if (terrace_get(handle_, read.get(), key.data(), key.size(), Assign, value, error.out())) return Status::OK();
+    Receiver receiver(value);
+    if (terrace_get(handle_, read.get(), key.data(), key.size(), Receiver::Assign, &receiver, error.out())) {
+      receiver.Rethrow();
+      return Status::OK();
+    }
     status = error.status();
     return status.ok() ? Status::NotFound(Slice()) : status;
   }
@@ -218,6 +223,23 @@ class Store final : public leveldb::DB {
   }
 
  private:
+  // Calls `write` with the place for its error. The engine stops writes when the disk is full, and
+  // LevelDB has no function that resumes them. So the next write resumes them; if that fails, the
+  // write fails, too.
+  template <class F>
+  Status Change(F write) {
+    if (full_) {
+      Error error;
+      terrace_resume(handle_, error.out());
+      full_ = !error.status().ok();
+    }
+    Error error;
+    write(error.out());
+    const Status status = error.status();
+    if (!status.ok() && terrace_last_error_kind() == terrace_kind_no_space) full_ = true;
+    return status;
+  }
+
   // Stores the options of a read in `*result`.
   Status Make(const leveldb::ReadOptions& options, ReadOptionsHandle* result) {
     result->reset(leveldb_readoptions_create());
@@ -227,6 +249,7 @@ class Store final : public leveldb::DB {
   }
 
   leveldb_t* const handle_;
+  std::atomic<bool> full_{false};  // whether a lack of space has stopped writes
   std::unique_ptr<Snapshots> snapshots_ = std::make_unique<Snapshots>(handle_);
   const std::unique_ptr<OpenOptions> options_;  // the store uses their comparator and filter policy
 };

@@ -2,7 +2,9 @@
 #ifndef TERRACE_CPP_HANDLES_H_
 #define TERRACE_CPP_HANDLES_H_
 
+#include <exception>
 #include <memory>
+#include <string>
 
 #include "leveldb/status.h"
 #include "terrace/c.h"
@@ -55,10 +57,31 @@ class Error {
   char* text_ = nullptr;
 };
 
-// Receives bytes of the C interface in the std::string `target`.
-inline void Assign(void* target, const char* bytes, size_t length) {
-  static_cast<std::string*>(target)->assign(bytes, length);
-}
+// Receives bytes of the C interface in a std::string. There may be no memory for them, and no
+// exception may pass through the library, which is not C++. So the exception is kept.
+class Receiver {
+ public:
+  explicit Receiver(std::string* target) : target_(target) {}
+
+  // The function that the library calls, with a Receiver.
+  static void Assign(void* receiver, const char* bytes, size_t length) noexcept {
+    auto* self = static_cast<Receiver*>(receiver);
+    try {
+      self->target_->assign(bytes, length);
+    } catch (...) {
+      self->thrown_ = std::current_exception();
+    }
+  }
+
+  // Throws the exception of Assign, if there was one.
+  void Rethrow() const {
+    if (thrown_ != nullptr) std::rethrow_exception(thrown_);
+  }
+
+ private:
+  std::string* const target_;
+  std::exception_ptr thrown_;
+};
 
 }  // namespace terrace_cpp
 

@@ -23,21 +23,22 @@ using leveldb::Status;
 
 namespace {
 
-void Nothing(void*) {}
+void Nothing(void*) noexcept {}
 
-// The functions of the C interface receive the program's object as their state.
+// The functions of the C interface receive the program's object as their state. An exception of the
+// program ends the process, because it may not pass through the library.
 
 ComparatorHandle WrapComparator(const leveldb::Comparator* comparator) {
-  auto compare = [](void* state, const char* a, size_t alen, const char* b, size_t blen) {
+  auto compare = [](void* state, const char* a, size_t alen, const char* b, size_t blen) noexcept {
     return static_cast<const leveldb::Comparator*>(state)->Compare(Slice(a, alen), Slice(b, blen));
   };
-  auto name = [](void* state) { return static_cast<const leveldb::Comparator*>(state)->Name(); };
+  auto name = [](void* state) noexcept { return static_cast<const leveldb::Comparator*>(state)->Name(); };
   auto* state = const_cast<leveldb::Comparator*>(comparator);  // is used only as const
   return ComparatorHandle(leveldb_comparator_create(state, Nothing, compare, name));
 }
 
 // Returns a filter of the keys in memory from malloc.
-char* CreateFilter(void* state, const char* const* keys, const size_t* lengths, int count, size_t* length) {
+char* CreateFilter(void* state, const char* const* keys, const size_t* lengths, int count, size_t* length) noexcept {
   std::vector<Slice> slices;
   for (int at = 0; at < count; at++) slices.emplace_back(keys[at], lengths[at]);
   std::string filter;
@@ -50,15 +51,16 @@ char* CreateFilter(void* state, const char* const* keys, const size_t* lengths, 
 }
 
 FilterHandle WrapFilter(const leveldb::FilterPolicy* policy) {
-  auto may_match = [](void* state, const char* key, size_t keylen, const char* filter, size_t length) -> uint8_t {
+  auto may_match = [](void* state, const char* key, size_t keylen, const char* filter,
+                      size_t length) noexcept -> uint8_t {
     return static_cast<const leveldb::FilterPolicy*>(state)->KeyMayMatch(Slice(key, keylen), Slice(filter, length));
   };
-  auto name = [](void* state) { return static_cast<const leveldb::FilterPolicy*>(state)->Name(); };
+  auto name = [](void* state) noexcept { return static_cast<const leveldb::FilterPolicy*>(state)->Name(); };
   auto* state = const_cast<leveldb::FilterPolicy*>(policy);  // is used only as const
   return FilterHandle(leveldb_filterpolicy_create(state, Nothing, CreateFilter, may_match, name));
 }
 
-void LogLine(void* logger, const char* line, size_t length) {
+void LogLine(void* logger, const char* line, size_t length) noexcept {
   leveldb::Log(static_cast<leveldb::Logger*>(logger), "%.*s", static_cast<int>(length), line);
 }
 

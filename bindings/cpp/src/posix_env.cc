@@ -45,7 +45,6 @@ class PosixLock final : public FileLock {
   PosixLock(const std::string& name, int descriptor) : name_(name), file_(descriptor) {}
 
   const std::string& name() const { return name_; }
-  bool is_open() const { return file_.get() >= 0; }
   // Locks or unlocks the file. Returns a negative number if an error occurs.
   int Set(short type) const {
     struct flock whole = {};
@@ -117,7 +116,7 @@ class PosixEnv final : public leveldb::Env {
   }
 
   Status NewLogger(const std::string& name, leveldb::Logger** result) override {
-    std::FILE* file = std::fopen(name.c_str(), "we");
+    std::FILE* file = std::fopen(name.c_str(), "ae");
     *result = file == nullptr ? nullptr : new PosixLogger(file);
     return file == nullptr ? PosixError(name, errno) : Status::OK();
   }
@@ -148,14 +147,20 @@ Status PosixEnv::LockFile(const std::string& name, FileLock** lock) {
   const std::string what = "lock " + name;
   std::lock_guard<std::mutex> guard(mutex_);
   if (!locked_.insert(name).second) return Status::IOError(what, "already held by process");
-  auto made = std::make_unique<PosixLock>(name, ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-  if (made->Set(F_WRLCK) == 0) {
-    *lock = made.release();
-    return Status::OK();
+  const int descriptor = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (descriptor < 0) {
+    const Status error = PosixError(name, errno);
+    locked_.erase(name);
+    return error;
   }
-  const Status error = made->is_open() ? PosixError(what, errno) : PosixError(name, errno);
-  locked_.erase(name);
-  return error;
+  auto made = std::make_unique<PosixLock>(name, descriptor);
+  if (made->Set(F_WRLCK) < 0) {
+    const Status error = PosixError(what, errno);
+    locked_.erase(name);
+    return error;
+  }
+  *lock = made.release();
+  return Status::OK();
 }
 
 Status PosixEnv::UnlockFile(FileLock* lock) {

@@ -1,6 +1,10 @@
 // terrace DIRECTORY: behaviour in which Terrace differs from LevelDB 1.23. The program is compiled
 // with -fno-rtti, as some clients are.
+#include <sched.h>
+#include <sys/mount.h>
+
 #include <memory>
+#include <random>
 #include <vector>
 
 #include "check.h"
@@ -166,6 +170,36 @@ static void Sinks() {
   CHECK(value == "value" && db->Get({}, "absent", &sink).IsNotFound() && value == "value");
 }
 
+// Writes stop when the disk is full, and continue once there is space.
+static void FullDisk() {
+  const std::string disk = At("disk"), other = disk + "/other";
+  CHECK_OK(Env::Default()->CreateDir(disk));
+  if (::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=24m") != 0) {
+    std::puts("skipped: a small file system cannot be mounted");
+    return;
+  }
+  CHECK_OK(leveldb::WriteStringToFile(Env::Default(), std::string(16 << 20, 'x'), other));
+  Options options;
+  options.create_if_missing = true;
+  std::unique_ptr<DB> db;
+  CHECK_OK(Open(options, disk + "/db", &db));
+  std::mt19937 random;
+  std::string value(64 << 10, '\0');
+  for (char& byte : value) byte = static_cast<char>(random());
+  Status status;
+  for (int at = 0; status.ok(); at++) {
+    CHECK(at < 1000);
+    status = db->Put({}, std::to_string(at), value);
+  }
+  CHECK(status.IsIOError() && db->Put({}, "refused", value).IsIOError());
+  CHECK_OK(Env::Default()->RemoveFile(other));
+  leveldb::WriteBatch batch;
+  batch.Put("accepted", "value");
+  CHECK_OK(db->Write({}, &batch));
+  CHECK_OK(db->Delete({}, "0"));
+  CHECK(Get(*db, "accepted") == "value" && Get(*db, "refused") == "NotFound: ");
+}
+
 static void Messages() {
   struct Lines : leveldb::Logger {
     void Logv(const char* format, std::va_list arguments) override {
@@ -186,12 +220,15 @@ static void Messages() {
 int main(int argc, char** argv) {
   CHECK(argc == 2);
   Place() = argv[1];
+  // Mounts of this program end with it. This is before its first thread.
+  if (::unshare(CLONE_NEWNS) == 0) CHECK(::mount("none", "/", "", MS_REC | MS_PRIVATE, nullptr) == 0);
   Refusals();
   Zstandard();
   DamagedBatches();
   Memory();
   ReleasedSnapshots();
   Sinks();
+  FullDisk();
   Messages();
   std::puts("what differs from LevelDB is as documented");
   return 0;

@@ -74,6 +74,47 @@ func TestAnArchiveOpensAsADatabase(t *testing.T) {
 	}
 }
 
+// Of several Opens of an archive at the same time one unpacks it, and the others wait until the
+// database is closed or their time is over. Remains of an interrupted Open do not matter.
+func TestSeveralOpensOfAnArchive(t *testing.T) {
+	written := archive(t, sample(t))
+	for range 20 {
+		path := filepath.Join(t.TempDir(), "copy")
+		must(t, os.WriteFile(path, written, 0o600))
+		must(t, os.MkdirAll(path+".import-1/store", 0o700))
+		must(t, os.WriteFile(path+".import-1/store/LOCK", nil, 0o600))
+		failures := make(chan error)
+		for range 4 {
+			go func() {
+				db, err := Open(path, 0o600, nil)
+				if err == nil {
+					db.mustCheck()
+					err = db.Close()
+				}
+				failures <- err
+			}()
+		}
+		for range 4 {
+			must(t, <-failures)
+		}
+		if !bytes.Equal(archive(t, open(t, path)), written) {
+			t.Fatal("the database differs")
+		}
+		if entries, _ := os.ReadDir(filepath.Dir(path)); len(entries) != 1 {
+			t.Fatalf("next to the database: %v", entries)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "locked")
+	must(t, os.WriteFile(path, written, 0o600))
+	file, err := os.Open(path)
+	must(t, err)
+	defer file.Close()
+	must(t, lockArchive(file, 0))
+	if _, err := Open(path, 0o600, &Options{Timeout: lockPause}); err != errors.ErrTimeout {
+		t.Fatalf("%v", err)
+	}
+}
+
 // Every cut and every changed byte of an archive is found, and Open leaves the file as it is.
 func TestADamagedArchiveIsRefused(t *testing.T) {
 	whole := archive(t, sample(t))
@@ -160,4 +201,26 @@ func TestCompactCopiesEverything(t *testing.T) {
 		t.Fatalf("%s\n%s", structure(to), structure(from))
 	}
 	to.mustCheck()
+}
+
+// A target that is closed between two transactions of a compaction ends it with an error.
+func TestCompactIntoAClosedDatabase(t *testing.T) {
+	from := sample(t)
+	must(t, from.Update(func(tx *Tx) error {
+		for at := range 20_000 {
+			must(t, tx.Bucket([]byte("outer")).Put(fmt.Appendf(nil, "%05d", at), nil))
+		}
+		return nil
+	}))
+	to := open(t, filepath.Join(t.TempDir(), "db"))
+	to.NoSync = true
+	go func() {
+		for to.writer.TryLock() { // until the first transaction begins
+			to.writer.Unlock()
+		}
+		to.Close()
+	}()
+	if err := Compact(to, from, 1); err != errors.ErrDatabaseNotOpen {
+		t.Fatalf("%v", err)
+	}
 }

@@ -19,7 +19,7 @@ type Bucket struct {
 
 	tx     *Tx
 	id     uint64
-	parent *Bucket // nil for the root
+	parent *Bucket // nil for the root; see within
 	name   []byte
 }
 
@@ -137,7 +137,7 @@ func (b *Bucket) SetSequence(sequence uint64) error {
 	}
 	changed := e
 	changed.sequence = sequence
-	b.tx.put(entryKey(b.parent.id, b.name), e, true, changed)
+	b.tx.put(entryKey(b.within().id, b.name), e, true, changed)
 	return nil
 }
 
@@ -150,10 +150,22 @@ func (b *Bucket) NextSequence() (uint64, error) {
 	return next, b.SetSequence(next)
 }
 
-// entry returns the entry of the bucket in its parent. The root has none.
+// within returns the bucket that contains the bucket now; nil for the root.
+func (b *Bucket) within() *Bucket {
+	if moved := b.tx.moved[b.id]; moved != nil {
+		return moved
+	}
+	return b.parent
+}
+
+// entry returns the entry of the bucket in its parent. The root and a deleted bucket have none.
 func (b *Bucket) entry() (entry, bool) {
 	if b.parent == nil {
 		return entry{}, false
 	}
-	return b.tx.find(entryKey(b.parent.id, b.name))
+	e, ok := b.tx.find(entryKey(b.within().id, b.name))
+	if !ok || !e.isBucket || e.child != b.id {
+		return entry{}, false
+	}
+	return e, true
 }

@@ -51,11 +51,11 @@ func (c *compaction) pair(path [][]byte, key, value []byte) error {
 		if err := c.tx.Commit(); err != nil {
 			return err
 		}
-		var err error
-		if c.tx, err = c.to.Begin(true); err != nil {
-			return err
+		next, err := c.to.Begin(true)
+		if err != nil {
+			return err // c.tx has ended
 		}
-		c.now = 0
+		c.tx, c.now = next, 0
 	}
 	c.now += size
 	return c.target(path).Put(key, value)

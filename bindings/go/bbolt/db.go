@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	terrace "github.com/terrace-db/terrace/bindings/go"
@@ -48,6 +49,7 @@ type DB struct {
 	readOnly bool
 	logger   Logger
 	store    *terrace.DB // nil before Open and after Close; guarded by users
+	full     atomic.Bool // whether a lack of space has stopped writes
 
 	// Lock order: writer, users, mu.
 	writer sync.Mutex   // held by the writable transaction
@@ -142,6 +144,9 @@ func (db *DB) begin(writable bool) (*Tx, error) {
 		db.users.RUnlock()
 		return nil, errors.ErrDatabaseNotOpen
 	}
+	if writable && db.full.Load() && db.store.Resume() == nil {
+		db.full.Store(false) // otherwise the commit reports that writes have stopped
+	}
 	tx, err := newTx(db, writable)
 	if err != nil {
 		db.users.RUnlock()
@@ -218,7 +223,16 @@ func (db *DB) Sync() error {
 	if err != nil {
 		return err
 	}
-	return db.store.WaitDurable(last)
+	return db.noteSpace(db.store.WaitDurable(last))
+}
+
+// noteSpace returns the error of a write. If the disk is full, the store stops writes, and the next
+// writable transaction resumes them.
+func (db *DB) noteSpace(err error) error {
+	if stderrors.Is(err, terrace.ErrNoSpace) {
+		db.full.Store(true)
+	}
+	return err
 }
 
 // Path returns the path of the database.

@@ -11,6 +11,7 @@
 //   - A commit survives a power cut when it returns, as in bbolt. With DB.NoSync it survives the end
 //     of the process, and DB.Sync is the barrier after which all commits so far survive a power cut,
 //     too. A power cut never leaves a later commit without an earlier one.
+//   - A commit on a full disk fails, as in bbolt, and the first one after space was freed succeeds.
 //   - Where a read fails because the store is damaged, it panics, as bbolt does for a damaged page.
 //   - The changes of a transaction are in memory until its commit.
 package bbolt

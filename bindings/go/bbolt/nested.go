@@ -122,7 +122,7 @@ func (b *Bucket) MoveBucket(name []byte, to *Bucket) error {
 	if err != nil {
 		return err
 	}
-	for within := to; within != nil; within = within.parent {
+	for within := to; within != nil; within = within.within() {
 		if within.id == e.child {
 			return errors.ErrSameBuckets // a bucket cannot contain itself
 		}
@@ -132,6 +132,7 @@ func (b *Bucket) MoveBucket(name []byte, to *Bucket) error {
 	}
 	b.tx.delete(entryKey(b.id, name), e)
 	b.tx.put(entryKey(to.id, name), entry{}, false, e)
+	b.tx.moved[e.child] = to
 	return nil
 }
 

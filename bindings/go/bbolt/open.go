@@ -2,7 +2,6 @@ package bbolt
 
 import (
 	stderrors "errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,12 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	// Time between two attempts to lock a database that is open elsewhere.
-	lockPause = 20 * time.Millisecond
-	// Suffix of the directory in which Open unpacks an archive.
-	importSuffix = ".import"
-)
+// Time between two attempts to lock a database that is open elsewhere.
+const lockPause = 20 * time.Millisecond
 
 // Open opens the database in the directory path, and makes it with the mode (and the right to enter
 // it for those who may read it) if it does not exist. A file that WriteTo wrote becomes a directory.
@@ -54,13 +49,16 @@ func openStore(path string, mode os.FileMode, options *Options) (*terrace.DB, er
 	case err == nil && !info.IsDir() && options.ReadOnly:
 		return openArchive(path)
 	case err == nil && !info.IsDir() && info.Size() > 0:
-		if err := unpack(path, mode); err != nil {
+		if err := unpack(path, mode, options.Timeout); err == errReplaced {
+			return openStore(path, mode, options)
+		} else if err != nil {
 			return nil, err
 		}
 	case err == nil && !info.IsDir():
-		// bbolt makes a database of an empty file.
-		if err := os.Remove(path); err != nil {
-			return nil, err
+		// bbolt makes a database of an empty file. Another Open may have done so, and EISDIR is then
+		// the error.
+		if err := unix.Unlink(path); err != nil && err != unix.EISDIR && err != unix.ENOENT {
+			return nil, &fs.PathError{Op: "unlink", Path: path, Err: err}
 		}
 		fallthrough
 	case stderrors.Is(err, fs.ErrNotExist) && !options.ReadOnly:
@@ -125,72 +123,4 @@ func isStoreFile(name string) bool {
 		}
 	}
 	return false
-}
-
-// openArchive opens an archive for reading only: it unpacks it into memory.
-func openArchive(path string) (*terrace.DB, error) {
-	store, err := terrace.OpenInMemory(nil)
-	if err != nil {
-		return nil, err
-	}
-	if err := readArchiveFile(path, store); err != nil {
-		store.Close()
-		return nil, err
-	}
-	return store, nil
-}
-
-// unpack replaces an archive by the directory of a store with its contents. The two exchange their
-// names at once, so that a crash leaves either at path, complete.
-func unpack(path string, mode os.FileMode) error {
-	made := path + importSuffix
-	if err := os.RemoveAll(made); err != nil { // of an interrupted attempt
-		return err
-	}
-	if err := os.Mkdir(made, directoryMode(mode)); err != nil {
-		return err
-	}
-	if err := fillStore(path, made); err != nil {
-		os.RemoveAll(made)
-		return err
-	}
-	if err := unix.Renameat2(unix.AT_FDCWD, made, unix.AT_FDCWD, path, unix.RENAME_EXCHANGE); err != nil {
-		os.RemoveAll(made)
-		return fmt.Errorf("bbolt: exchange of %s and %s: %w", made, path, err)
-	}
-	if err := syncDirectory(filepath.Dir(path)); err != nil {
-		return err
-	}
-	return os.Remove(made)
-}
-
-// fillStore makes a store with the contents of an archive in the directory made.
-func fillStore(archive, made string) error {
-	store, err := terrace.Open(made, nil)
-	if err != nil {
-		return err
-	}
-	if err := readArchiveFile(archive, store); err != nil {
-		store.Close()
-		return err
-	}
-	return store.Close()
-}
-
-func readArchiveFile(path string, store *terrace.DB) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	return readArchive(file, store)
-}
-
-func syncDirectory(path string) error {
-	directory, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer directory.Close()
-	return directory.Sync()
 }

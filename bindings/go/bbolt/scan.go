@@ -2,6 +2,7 @@ package bbolt
 
 import (
 	"bytes"
+	"sync"
 
 	terrace "github.com/terrace-db/terrace/bindings/go"
 )
@@ -12,13 +13,18 @@ const scansMax = 16
 
 // A scan finds the neighbours of a key among the entries of a bucket, in the snapshot and the
 // overlay of a transaction. It has no position of its own, so that the transaction may close its
-// iterator at any time; the iterator only makes the next step in the same direction cheap.
+// iterator between two steps; the iterator only makes the next step in the same direction cheap.
 type scan struct {
 	tx   *Tx
 	keys terrace.Range // the keys of the bucket
-	base *terrace.Iterator
-	from []byte // the iterator stands on the nearest key of the snapshot after, or before, this key
-	back bool   // the direction of the last step
+
+	// Held during a step. In a read-only transaction another goroutine may make a cursor, and the
+	// transaction then closes the iterator of this one. The lock guards the rest.
+	mu    sync.Mutex
+	base  *terrace.Iterator
+	from  []byte // the iterator stands on the nearest key of the snapshot after, or before, this key
+	back  bool   // the direction of the last step
+	arena arena
 }
 
 func newScan(tx *Tx, bucket uint64) *scan {
@@ -27,6 +33,8 @@ func newScan(tx *Tx, bucket uint64) *scan {
 
 // next returns the first entry after a key, or at it.
 func (s *scan) next(key []byte, inclusive bool) (found, value []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for {
 		base := s.baseNext(key, inclusive)
 		over := s.overNext(key, inclusive)
@@ -42,6 +50,8 @@ func (s *scan) next(key []byte, inclusive bool) (found, value []byte) {
 
 // prev returns the last entry before a key.
 func (s *scan) prev(key []byte) (found, value []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for {
 		base := s.basePrev(key)
 		over := s.overPrev(key)
@@ -133,7 +143,7 @@ func (s *scan) baseCopy(found bool) (key, value []byte) {
 	if !found {
 		return nil, nil
 	}
-	return s.tx.keep(s.base.Key()), s.tx.keep(s.base.Value())
+	return s.arena.keep(s.base.Key()), s.arena.keep(s.base.Value())
 }
 
 // iterator returns the iterator. It makes one if the transaction has closed it.
@@ -144,12 +154,73 @@ func (s *scan) iterator() *terrace.Iterator {
 			s.tx.unreadable(err)
 		}
 		s.base, s.back = it, false
-		s.tx.opened(s)
+		s.tx.scans.opened(s)
 	}
 	return s.base
 }
 
+// close closes the iterator. The caller holds the lock of the scan.
 func (s *scan) close() {
 	s.base.Close()
 	s.base = nil
+}
+
+// Scans are those of a transaction that have an iterator, the oldest first.
+type scans struct {
+	mu   sync.Mutex
+	open []*scan
+}
+
+// opened records a scan with an iterator. If there are too many iterators, it closes the oldest of
+// those that no other goroutine uses. The caller holds the lock of the new scan.
+func (s *scans) opened(made *scan) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for at := 0; len(s.open) >= scansMax && at < len(s.open); at++ {
+		if oldest := s.open[at]; oldest.mu.TryLock() {
+			oldest.close()
+			oldest.mu.Unlock()
+			s.open = append(s.open[:at], s.open[at+1:]...)
+			break
+		}
+	}
+	s.open = append(s.open, made)
+}
+
+// close closes all iterators. The transaction has ended.
+func (s *scans) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, scan := range s.open {
+		scan.close()
+	}
+	s.open = nil
+}
+
+// Sizes of the first and the largest block of an arena.
+const (
+	arenaMin = 256
+	arenaMax = 8 << 10
+)
+
+// An arena has room for copies of keys and values. The garbage collector frees a block when nobody
+// uses a copy in it.
+type arena struct {
+	free  []byte
+	block int
+}
+
+// keep returns a copy that is valid as long as anybody uses it.
+func (a *arena) keep(bytes []byte) []byte {
+	if len(bytes) > len(a.free) {
+		a.block = min(max(2*a.block, arenaMin), arenaMax)
+		if len(bytes) > a.block/4 {
+			return append([]byte{}, bytes...)
+		}
+		a.free = make([]byte, a.block)
+	}
+	kept := a.free[:len(bytes):len(bytes)]
+	a.free = a.free[len(bytes):]
+	copy(kept, bytes)
+	return kept
 }

@@ -11,7 +11,8 @@ import (
 
 // Tx is a transaction. A read-only one sees the database as it was when it began. A writable one
 // also sees its own writes, and there is only one at a time. Only one goroutine at a time may use a
-// transaction. End each transaction: the store keeps what it sees.
+// writable transaction, or a cursor; several may use a read-only transaction, until it ends. End
+// each transaction: the store keeps what it sees.
 type Tx struct {
 	// WriteFlag has no effect: WriteTo reads the snapshot of the transaction.
 	WriteFlag int
@@ -25,14 +26,12 @@ type Tx struct {
 	// The size when the transaction began.
 	sizeBefore uint64
 	root       *Bucket
-	deleted    map[uint64]bool // ids of deleted buckets
-	scans      []*scan         // those with an iterator, the oldest first
-	arena      []byte          // free bytes for copies of keys and values
+	deleted    map[uint64]bool    // ids of deleted buckets
+	moved      map[uint64]*Bucket // the parents of moved buckets, by id
+	scans      scans
 	handlers   []func()
 	stats      TxStats
 }
-
-const arenaBytes = 8 << 10
 
 // newTx returns a transaction on the present state of the store. The caller holds the locks.
 func newTx(db *DB, writable bool) (*Tx, error) {
@@ -40,7 +39,7 @@ func newTx(db *DB, writable bool) (*Tx, error) {
 	if err != nil {
 		return nil, err
 	}
-	tx := &Tx{db: db, writable: writable, snapshot: snapshot, deleted: map[uint64]bool{}}
+	tx := &Tx{db: db, writable: writable, snapshot: snapshot}
 	tx.root = &Bucket{FillPercent: DefaultFillPercent, tx: tx, id: rootID}
 	if tx.meta, err = readMeta(snapshot); err != nil {
 		snapshot.Release()
@@ -49,6 +48,7 @@ func newTx(db *DB, writable bool) (*Tx, error) {
 	tx.sizeBefore = tx.meta.size
 	if writable {
 		tx.overlay = newOverlay()
+		tx.deleted, tx.moved = map[uint64]bool{}, map[uint64]*Bucket{}
 		tx.meta.txid++
 	}
 	return tx, nil
@@ -167,7 +167,7 @@ func (tx *Tx) write() error {
 		}
 		return nil
 	})
-	return tx.db.store.Write(&batch, &terrace.WriteOptions{Sync: !tx.db.NoSync})
+	return tx.db.noteSpace(tx.db.store.Write(&batch, &terrace.WriteOptions{Sync: !tx.db.NoSync}))
 }
 
 // Rollback ends the transaction without its changes.
@@ -185,11 +185,9 @@ func (tx *Tx) Rollback() error {
 // end releases everything that the transaction holds.
 func (tx *Tx) end() {
 	db := tx.db
-	for _, scan := range tx.scans {
-		scan.close()
-	}
+	tx.scans.close()
 	tx.snapshot.Release()
-	tx.db, tx.scans, tx.overlay = nil, nil, nil
+	tx.db, tx.overlay = nil, nil
 	db.ended(tx)
 }
 
@@ -245,29 +243,6 @@ func (tx *Tx) decode(full, encoded []byte) entry {
 // damaged key must not look like an absent one.
 func (tx *Tx) unreadable(err error) {
 	panic(fmt.Errorf("bbolt: read of %s: %w", tx.db.path, err))
-}
-
-// keep returns a copy that is valid as long as the transaction, or anybody, uses it.
-func (tx *Tx) keep(bytes []byte) []byte {
-	if len(bytes) > len(tx.arena) {
-		if len(bytes) > arenaBytes/4 {
-			return append([]byte{}, bytes...)
-		}
-		tx.arena = make([]byte, arenaBytes)
-	}
-	kept := tx.arena[:len(bytes):len(bytes)]
-	tx.arena = tx.arena[len(bytes):]
-	copy(kept, bytes)
-	return kept
-}
-
-// opened records a scan with an iterator, and closes the oldest iterator if there are too many.
-func (tx *Tx) opened(s *scan) {
-	if len(tx.scans) == scansMax {
-		tx.scans[0].close()
-		tx.scans = append(tx.scans[:0], tx.scans[1:]...)
-	}
-	tx.scans = append(tx.scans, s)
 }
 
 // PageInfo describes a page of bbolt.

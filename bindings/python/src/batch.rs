@@ -82,8 +82,8 @@ impl WriteBatch {
         this
     }
 
-    /// Writes the batch and clears it, unless the block ended with an exception. If the write
-    /// fails, the batch keeps its operations.
+    /// Writes a batch that has a store, unless the block ended with an exception, and clears it. If
+    /// the write fails, or if the batch has no store, it keeps its operations.
     fn __exit__(
         &mut self,
         py: Python<'_>,
@@ -91,7 +91,8 @@ impl WriteBatch {
         _error: Option<Py<PyAny>>,
         _trace: Option<Py<PyAny>>,
     ) -> PyResult<()> {
-        if let (Some((db, sync)), None) = (&self.target, kind) {
+        let Some((db, sync)) = &self.target else { return Ok(()) };
+        if kind.is_none() {
             db.get().apply(py, self.operations.clone(), *sync)?;
         }
         self.operations = Default::default();

@@ -42,7 +42,7 @@ mod _terracedb {
         #[pymodule_export]
         use crate::plyvel::{
             batch::WriteBatch,
-            database::{Handle, destroy, repair},
+            database::{Handle, close_all, destroy, repair},
             iterator::Iterator,
             raw_iterator::RawIterator,
             reads::Reads,

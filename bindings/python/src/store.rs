@@ -9,7 +9,10 @@ use crate::{
 use pyo3::prelude::*;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 use terrace::{Error, KeyOrder, Result};
 
@@ -23,6 +26,8 @@ pub struct Store {
     /// A custom order of keys, defined in Python.
     order: Option<Arc<Order>>,
     raise: Raise,
+    /// Whether a lack of space has stopped writes; see [`write`](Store::write).
+    full: AtomicBool,
 }
 
 struct Open {
@@ -34,7 +39,7 @@ struct Open {
 impl Store {
     /// Returns an open store. `order` is the custom order of `db`, if it has one.
     pub fn new(db: terrace::Db, order: Option<Arc<Order>>, raise: Raise) -> Store {
-        Store { open: Mutex::new(Some(Open { db, walks: Vec::new() })), order, raise }
+        Store { open: Mutex::new(Some(Open { db, walks: Vec::new() })), order, raise, full: AtomicBool::new(false) }
     }
 
     /// Returns whether the store is closed.
@@ -57,6 +62,21 @@ impl Store {
         let db = self.lock().as_ref().map(|open| open.db.clone());
         let db = db.ok_or_else(|| self.closed(py))?;
         self.wait(py, move || act(&db))
+    }
+
+    /// Calls `act`, which writes to the open store. If the disk was full, resumes writes first; if
+    /// that is not possible yet, `act` fails. This is for interfaces without a call that resumes.
+    pub fn write<T: Send>(&self, py: Python<'_>, act: impl Send + FnOnce(&terrace::Db) -> Result<T>) -> PyResult<T> {
+        self.run(py, |db| {
+            if self.full.load(Ordering::Relaxed) && db.resume().is_ok() {
+                self.full.store(false, Ordering::Relaxed);
+            }
+            act(db).inspect_err(|error| {
+                if error.is_no_space() {
+                    self.full.store(true, Ordering::Relaxed);
+                }
+            })
+        })
     }
 
     /// Calls `act`, which uses the engine. An exception that the comparator raised meanwhile is

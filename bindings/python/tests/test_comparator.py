@@ -196,3 +196,24 @@ from terracedb import plyvel
 db = plyvel.DB(sys.argv[1], create_if_missing=True, comparator=lambda a, b: len(a) - len(b), comparator_name=b"c")
 """
     assert subprocess.run([sys.executable, "-c", code, path], capture_output=True, timeout=60).stdout == b"True\n"
+
+
+@pytest.mark.parametrize(
+    "kept, use", [("db.iterator()", "next(kept)"), ("db.snapshot()", "kept.get(b'a')"), ("db.write_batch()", "kept.clear()")]
+)
+def test_the_interpreter_closes_databases_that_only_another_object_uses(path, kept, use):
+    code = f"""
+import atexit, sys
+@atexit.register  # runs after those that are registered later
+def ended():
+    try:
+        {use}
+    except RuntimeError as error:
+        print("closed" in str(error))
+from terracedb import plyvel
+db = plyvel.DB(sys.argv[1], create_if_missing=True, comparator=lambda a, b: len(a) - len(b), comparator_name=b"c")
+db.put(b"a", b"")
+kept = {kept}
+del db
+"""
+    assert subprocess.run([sys.executable, "-c", code, path], capture_output=True, timeout=60).stdout == b"True\n"

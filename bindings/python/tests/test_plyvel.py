@@ -5,6 +5,7 @@ import builtins
 import gc
 import os
 import random
+import subprocess
 import threading
 import weakref
 
@@ -266,6 +267,29 @@ def test_repair_keeps_the_damaged_database(path):
     assert os.path.isdir(path + ".damaged-1")
     with pytest.raises(TypeError, match="repair_db.. has no argument"):
         plyvel.repair_db(path, nonsense=1)
+    plyvel.destroy_db(path)
+    assert os.listdir(os.path.dirname(path)) == []
+
+
+def test_writes_continue_after_a_full_disk(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", disk], capture_output=True).returncode != 0:
+        pytest.skip("a small file system cannot be mounted")
+    try:
+        (disk / "other").write_bytes(bytes(16 << 20))
+        with plyvel.DB(str(disk / "db"), create_if_missing=True) as db:
+            with pytest.raises(plyvel.IOError, match="No space left"):
+                for n in range(1000):
+                    db.put(b"%d" % n, os.urandom(64 << 10))
+            with pytest.raises(plyvel.IOError, match="No space left"):
+                db.put(b"refused", os.urandom(64 << 10))
+            (disk / "other").unlink()
+            with db.write_batch() as batch:
+                batch.put(b"accepted", b"value")
+            assert db.get(b"accepted") == b"value" and db.get(b"refused") is None
+    finally:
+        subprocess.run(["umount", disk], check=True)
 
 
 def test_concurrent_use_of_an_iterator_raises_and_does_not_crash(db):

@@ -185,6 +185,11 @@ def test_batches_are_atomic(db):
     assert len(batch) == 0
     batch.put(b"d", b"4")
     assert db.write(batch) == db.write(batch, sync=True) - 1  # a batch can be written again
+    with terracedb.WriteBatch() as batch:  # of no store
+        batch.put(b"e", b"5")
+    assert len(batch) == 1
+    db.write(batch)
+    assert db[b"e"] == b"5"
 
 
 def test_a_store_persists(path):

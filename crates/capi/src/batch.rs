@@ -5,6 +5,7 @@ use crate::{
     memory,
 };
 use libc::c_void;
+use std::ptr;
 use terrace::{Op, WriteBatch};
 use terrace_format::batch;
 
@@ -12,9 +13,13 @@ use terrace_format::batch;
 pub struct Batch(pub WriteBatch);
 
 /// Decodes a batch of puts and deletes from a WAL record, which is also LevelDB's representation in
-/// memory. Its sequence number has no effect.
+/// memory. Its sequence number may be any number, and has no effect.
 pub fn decode(record: &[u8]) -> Result<WriteBatch, Message> {
-    let decoded = batch::Batch::decode(record.to_vec());
+    let mut record = record.to_vec();
+    if let Some(sequence) = record.first_chunk_mut::<8>() {
+        sequence.fill(0);
+    }
+    let decoded = batch::Batch::decode(record);
     let decoded = decoded.map_err(|corrupt| Message::new(Kind::Corruption, format!("bad WriteBatch: {corrupt}")))?;
     let mut batch = WriteBatch::new();
     for op in decoded.ops() {
@@ -84,7 +89,21 @@ unsafe extern "C" fn leveldb_writebatch_iterate(batch: &Batch, state: *mut c_voi
     }
 }
 
+/// Appends the operations of `source`, which may be `destination`. The arguments are no references,
+/// because both would then refer to one batch.
+///
+/// # Safety
+/// Both are batches that no other call uses.
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_writebatch_append(destination: &mut Batch, source: &Batch) {
-    destination.0.append(&source.0);
+unsafe extern "C" fn leveldb_writebatch_append(destination: *mut Batch, source: *const Batch) {
+    if ptr::eq(destination, source) {
+        // SAFETY: guaranteed by the caller.
+        let batch = unsafe { &mut *destination };
+        let copy = batch.0.clone();
+        batch.0.append(&copy);
+    } else {
+        // SAFETY: guaranteed by the caller; the two batches differ.
+        let (destination, source) = unsafe { (&mut *destination, &*source) };
+        destination.0.append(&source.0);
+    }
 }

@@ -11,13 +11,14 @@ use terrace::Error;
 pub struct Failure(*mut u8);
 
 impl Failure {
-    /// Returns the value of `result`. An error frees the older string and stores its own. A success
-    /// leaves the string unchanged.
+    /// Returns the value of `result`. An error frees the older string, stores its own, and is the
+    /// last error of the thread. A success leaves both unchanged.
     pub fn of<T>(&mut self, result: Result<T, impl Into<Message>>) -> Option<T> {
-        let Message { kind, text } = match result {
+        let Message { kind, number, text } = match result {
             Ok(value) => return Some(value),
             Err(error) => error.into(),
         };
+        number::remember(number);
         let old = std::mem::replace(&mut self.0, ptr::null_mut());
         // SAFETY: the headers require NULL or a string from malloc, which this function may free.
         unsafe { memory::free(old) };
@@ -56,18 +57,25 @@ impl Kind {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Message {
     pub kind: Kind,
+    /// The number of `terrace_last_error_kind`.
+    pub number: c_int,
     pub text: String,
 }
 
 impl Message {
+    /// Returns the message of an error that is not one of the engine.
     pub fn new(kind: Kind, text: impl Into<String>) -> Message {
-        Message { kind, text: text.into() }
+        Message { kind, number: number::number_of_kind(kind), text: text.into() }
+    }
+
+    /// Returns a message for `error` with another kind and text than its own.
+    pub fn of(error: &Error, kind: Kind, text: impl Into<String>) -> Message {
+        Message { kind, number: number::number(error), text: text.into() }
     }
 }
 
 impl From<Error> for Message {
     fn from(error: Error) -> Message {
-        number::remember(&error);
         let kind = match &error {
             Error::Corrupt { .. } | Error::Bug(_) => Kind::Corruption,
             Error::Missing { what, .. } if !what.starts_with("store") => Kind::Corruption, // a file that the store names
@@ -76,7 +84,7 @@ impl From<Error> for Message {
             Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => Kind::NotFound,
             _ => Kind::IoError,
         };
-        Message::new(kind, error.to_string())
+        Message::of(&error, kind, error.to_string())
     }
 }
 

@@ -95,6 +95,7 @@ unsafe extern "C" fn terrace_options_preset(options: &mut Options, name: *const 
         options.numbers.create_if_missing = before.create_if_missing;
         options.numbers.error_if_exists = before.error_if_exists;
         options.numbers.paranoid_checks = before.paranoid_checks;
+        options.numbers.recovery = before.recovery;
     }
 }
 

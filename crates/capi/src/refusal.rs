@@ -3,37 +3,35 @@
 //!
 //! Source of the texts: the messages of LevelDB 1.23.
 #![expect(unsafe_code, reason = "a call of the operating system")]
-use crate::{
-    error::{Kind, Message},
-    extra::kind,
-};
+use crate::error::{Kind, Message};
 use std::{ffi::CString, io, os::unix::ffi::OsStrExt, path::Path};
 use terrace::{Error, Options};
 
 /// Returns the message for `error`, which refused to open the store `path` with `options`.
 pub fn of_open(path: &Path, options: &Options, error: Error) -> Message {
-    kind::remember(&error);
     let shown = path.display();
     match &error {
         Error::Missing { what, .. } if what.starts_with("store") && !options.create_if_missing => match no_lock(path) {
-            Some(reason) => Message::new(Kind::IoError, format!("{shown}/LOCK: {reason} ({error})")),
-            None => {
-                Message::new(Kind::InvalidArgument, format!("{shown}: does not exist (create_if_missing is false)"))
-            }
+            Some(reason) => Message::of(&error, Kind::IoError, format!("{shown}/LOCK: {reason} ({error})")),
+            None => Message::of(
+                &error,
+                Kind::InvalidArgument,
+                format!("{shown}: does not exist (create_if_missing is false)"),
+            ),
         },
         Error::Invalid(text) if options.error_if_exists && text.ends_with("error_if_exists is set") => {
-            Message::new(Kind::InvalidArgument, format!("{shown}: exists (error_if_exists is true)"))
+            Message::of(&error, Kind::InvalidArgument, format!("{shown}: exists (error_if_exists is true)"))
         }
         Error::Invalid(text) => match stored_comparator(text) {
             Some(stored) => {
                 let given = options.order().name();
                 let text = format!("{stored} does not match existing comparator : {given}");
-                Message::new(Kind::InvalidArgument, text)
+                Message::of(&error, Kind::InvalidArgument, text)
             }
             None => error.into(),
         },
         Error::Unsupported(text) if path.is_file() => {
-            Message::new(Kind::IoError, format!("{shown}/LOCK: Not a directory ({text})"))
+            Message::of(&error, Kind::IoError, format!("{shown}/LOCK: Not a directory ({text})"))
         }
         _ => of_lock(path, error),
     }
@@ -41,13 +39,12 @@ pub fn of_open(path: &Path, options: &Options, error: Error) -> Message {
 
 /// Returns the message for `error`, which refused to destroy or repair the store `path`.
 pub fn of_lock(path: &Path, error: Error) -> Message {
-    kind::remember(&error);
     let lock = format!("{}/LOCK", path.display());
     match &error {
         Error::InUse { detail, .. } => {
             let of_another = detail.starts_with("process "); // with its number
             let reason = if of_another { "Resource temporarily unavailable" } else { "already held by process" };
-            Message::new(Kind::IoError, format!("lock {lock}: {reason} ({detail})"))
+            Message::of(&error, Kind::IoError, format!("lock {lock}: {reason} ({detail})"))
         }
         Error::Io { op, object, source } => match reason(source) {
             Some(reason) => {

@@ -28,7 +28,7 @@ mod tables;
 mod values;
 mod watch;
 
-pub use backends::{Location, destroy, layout, lies_in, open, open_files, replace_directory};
+pub use backends::{Location, destroy, destroy_with_replaced, layout, lies_in, open, open_files, replace_directory};
 pub use config::{FilterForm, StorageConfig};
 pub use durability::{Completer, DurabilityHandle, DurabilityMode, State};
 pub use error::{Error, Result};

@@ -81,7 +81,8 @@ class LEVELDB_EXPORT Env {
   // Stores the path of an existing directory for tests in `*path`.
   virtual Status GetTestDirectory(std::string* path) = 0;
 
-  // Opens a text file for messages, which is emptied, and stores it in `*result`.
+  // Opens a text file for messages, which are appended, and stores it in `*result`. The file is
+  // created if it does not exist.
   virtual Status NewLogger(const std::string& fname, Logger** result) = 0;
 
   // Returns a time in microseconds, of which only differences have a meaning.

@@ -10,7 +10,6 @@ Source of the interface: plyvel 1.5.1, doc/api.rst. What differs is in docs/pyth
 
 import atexit
 import builtins
-import weakref
 
 from . import _errors, _terracedb
 
@@ -50,14 +49,8 @@ class IteratorInvalidError(Error):
     """A raw iterator is not at a pair."""
 
 
-#: Open databases with a comparator. Their background threads call Python, so they end before the interpreter does.
-_with_comparator = weakref.WeakSet()
-
-
-@atexit.register
-def _close_all():
-    for db in list(_with_comparator):
-        db.close()
+# Closes the databases with a comparator. Their background threads call Python, so they end before the interpreter does.
+atexit.register(_native.close_all)
 
 
 class DB(_native.Writes):
@@ -70,8 +63,6 @@ class DB(_native.Writes):
         self = super().__new__(cls, handle, b"")
         self._handle = handle
         self._name = name
-        if options.get("comparator") is not None:
-            _with_comparator.add(self)
         return self
 
     @property
@@ -184,5 +175,5 @@ def repair_db(name, **options):
 
 
 def destroy_db(name):
-    """Deletes the files of the database `name`."""
+    """Deletes the files of the database `name`, and the damaged databases that repairs of it have kept."""
     _native.destroy(name)

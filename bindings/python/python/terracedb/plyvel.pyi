@@ -169,4 +169,4 @@ def repair_db(
     """Repairs a database in place. The damaged one is kept as `NAME.damaged-N`."""
 
 def destroy_db(name: _Name) -> None:
-    """Deletes the files of the database `name`."""
+    """Deletes the files of the database `name`, and the damaged databases that repairs of it have kept."""

@@ -53,7 +53,7 @@ impl WriteBatch {
     /// Writes the batch, which keeps its operations.
     fn write(&self, py: Python<'_>) -> PyResult<()> {
         let operations = self.operations.clone();
-        self.store.run(py, |db| db.write(operations, self.options).map(drop))
+        self.store.write(py, |db| db.write(operations, self.options).map(drop))
     }
 
     /// Appends the operations of `source`, which may be this batch.

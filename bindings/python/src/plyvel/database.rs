@@ -10,7 +10,10 @@ use pyo3::{
     prelude::*,
     types::{PyBytes, PyDict},
 };
-use std::{path, sync::Arc};
+use std::{
+    path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
 use terrace::Error;
 
 /// An open database. `terracedb.plyvel.DB` has one.
@@ -26,7 +29,14 @@ impl Handle {
         let Options { numbers, order } = Options::new("DB", named)?;
         let opened = catch(py, || terrace::Db::open(&name.0, numbers))?;
         let db = opened.map_err(|error| error::raised(py, &with_words_of_leveldb(&name.0, error)))?;
-        Ok(Handle(Arc::new(Store::new(db, order, error::raised))))
+        let has_comparator = order.is_some();
+        let store = Arc::new(Store::new(db, order, error::raised));
+        if has_comparator {
+            let mut stores = with_comparator();
+            stores.retain(|store| store.strong_count() > 0);
+            stores.push(Arc::downgrade(&store));
+        }
+        Ok(Handle(store))
     }
 
     #[getter]
@@ -66,6 +76,22 @@ impl Handle {
     }
 }
 
+/// The open databases with a comparator. An iterator, a snapshot or a batch may be all that holds
+/// one of them.
+fn with_comparator() -> MutexGuard<'static, Vec<Weak<Store>>> {
+    static STORES: Mutex<Vec<Weak<Store>>> = Mutex::new(Vec::new());
+    STORES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Closes the databases with a comparator. Their background threads call Python, so they must end
+/// before the interpreter does.
+#[pyfunction]
+pub fn close_all(py: Python<'_>) -> PyResult<()> {
+    let stores = std::mem::take(&mut *with_comparator());
+    let closed: Vec<_> = stores.iter().filter_map(Weak::upgrade).map(|store| store.close(py)).collect();
+    closed.into_iter().collect()
+}
+
 /// Returns the error of an open with the words of LevelDB that programs look for. LevelDB locks a
 /// database before it looks for it. So if there is no database, and its directory permits no lock,
 /// the error is that of the lock.
@@ -85,10 +111,11 @@ fn with_words_of_leveldb(path: &path::Path, error: Error) -> Error {
     }
 }
 
-/// Deletes the files of the database `name`.
+/// Deletes the files of the database `name`, and the damaged databases that its repairs have kept.
 #[pyfunction]
 pub fn destroy(py: Python<'_>, name: Path) -> PyResult<()> {
-    py.detach(|| terrace::Db::destroy(name.0)).map_err(|error| error::raised(py, &error))
+    let destroyed = py.detach(|| terrace_storage::destroy_with_replaced(&name.0));
+    destroyed.map_err(|error| error::raised(py, &error.into()))
 }
 
 /// Repairs the database `name` in place. The damaged database is kept as `NAME.damaged-N`.

@@ -20,7 +20,7 @@ impl Writes {
         let (py, reads) = (this.py(), this.as_super());
         let key = reads.key(key);
         reads.store.check_key(py, &key)?;
-        reads.store.run(py, |db| db.put_with(key, value, options(sync)))
+        reads.store.write(py, |db| db.put_with(key, value, options(sync)))
     }
 
     #[pyo3(signature = (key, *, sync=false))]
@@ -28,7 +28,7 @@ impl Writes {
         let (py, reads) = (this.py(), this.as_super());
         let key = reads.key(key);
         reads.store.check_key(py, &key)?;
-        reads.store.run(py, |db| db.delete_with(key, options(sync)))
+        reads.store.write(py, |db| db.delete_with(key, options(sync)))
     }
 
     #[pyo3(signature = (*, transaction=false, sync=false))]

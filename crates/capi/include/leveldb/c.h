@@ -25,6 +25,8 @@
  *   that size.
  * - Options start with the values of the preset "default", which suit larger machines than
  *   LevelDB's values do. terrace_options_preset(options, "leveldb", ...) sets LevelDB's values.
+ *   The option "recovery" is "salvage" in both: as in LevelDB, an open skips damaged parts of a
+ *   write-ahead log. terrace_options_set(options, "recovery", "refuse", ...) makes it fail.
  * - Numbers outside LevelDB's bounds are changed to the nearest bound. A block restart interval is
  *   at most 1024.
  * - The info log is the file LOG, with other lines, or the function of terrace_options_set_logger.

@@ -11,8 +11,8 @@ extern "C" {
 #endif
 
 /* Sets every option to the value of a preset, such as "leveldb" or "bundled". A comparator, a
- * filter policy, create_if_missing, error_if_exists and paranoid_checks keep their values. Call
- * this function before the functions that set single options. */
+ * filter policy, create_if_missing, error_if_exists, paranoid_checks and the option "recovery" keep
+ * their values. Call this function before the functions that set single options. */
 void terrace_options_preset(leveldb_options_t* options, const char* name, char** errptr);
 
 /* Sets an option by name, for example "write_buffer_size" to "64MiB". The name and the value have

@@ -3,6 +3,7 @@
 //! An error reaches C as a text. Its kind is stored per thread, as `errno` is, so that every
 //! function that has an `errptr` also has a kind, and no declaration of LevelDB changes.
 #![expect(unsafe_code, reason = "C calls the functions by name")]
+use crate::error::Kind;
 use libc::c_int;
 use std::cell::Cell;
 use terrace::Error;
@@ -12,13 +13,13 @@ thread_local! {
     static LAST: Cell<c_int> = const { Cell::new(0) };
 }
 
-/// Stores the kind of `error` as the last one of this thread.
-pub fn remember(error: &Error) {
-    LAST.set(number(error));
+/// Stores a number of `terrace/c.h` as the kind of the last error of this thread.
+pub fn remember(number: c_int) {
+    LAST.set(number);
 }
 
 /// Returns the number of `terrace/c.h` for the kind of `error`.
-fn number(error: &Error) -> c_int {
+pub fn number(error: &Error) -> c_int {
     match error {
         // The first arm includes a store whose writes have stopped because its disk was full.
         error if error.is_no_space() => 3,
@@ -35,6 +36,16 @@ fn number(error: &Error) -> c_int {
         Error::Forked { .. } => 12,
         Error::Bug(_) => 13,
         _ => 2,
+    }
+}
+
+/// Returns the number of `terrace/c.h` for an error that is not one of the engine.
+pub fn number_of_kind(kind: Kind) -> c_int {
+    match kind {
+        Kind::Corruption => 1,
+        Kind::NotFound | Kind::IoError => 2, // the operating system did not find a file
+        Kind::InvalidArgument => 6,
+        Kind::NotSupported => 7,
     }
 }
 

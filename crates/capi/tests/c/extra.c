@@ -40,6 +40,10 @@ static void opens(leveldb_options_t* options, const char* path) {
   CHECK(terrace_open_read_only(options, path, &err) == NULL);
   fails(terrace_kind_missing_store);
   leveldb_options_set_create_if_missing(options, 1);
+  CHECK(leveldb_open(options, "/proc/not/a/place", &err) == NULL);
+  fails(terrace_kind_io_error);
+  CHECK(terrace_open_read_only(options, path, &err) == NULL);
+  fails(terrace_kind_missing_store);
   leveldb_t* db = terrace_open(options, path, &err);
   works();
   put(db, "key", "value");
@@ -133,6 +137,11 @@ static void writes(leveldb_t* db) {
   works();
   CHECK(terrace_write_bytes(db, wopt, batch, sizeof batch - 2, &err) == 0);
   fails(terrace_kind_invalid);
+  terrace_write(db, wopt, batch, sizeof batch - 2, &err);
+  fails(terrace_kind_corruption);
+  terrace_write(db, wopt, batch, sizeof batch - 1, &err);
+  works();
+  CHECK(terrace_last_sequence(db) == before + 6);
   CHECK(terrace_write_bytes(db, wopt, NULL, 0, &err) == 0);
   fails(terrace_kind_invalid);
   static const char range[] = "\0\0\0\0\0\0\0\0\1\0\0\0\17\1a\1z";
@@ -146,6 +155,33 @@ static void writes(leveldb_t* db) {
   size_t length;
   CHECK(leveldb_get(db, ropt, "new", 3, &length, &err) == NULL);
   works();
+}
+
+static void count(void* state, const char* key, size_t klen, const char* value, size_t vlen) {
+  CHECK(klen == 3 && memcmp(key, "key", 3) == 0 && value[0] == 'v' && value[vlen - 1] == 'v');
+  ++*(int*)state;
+}
+
+static void no_delete(void* state, const char* key, size_t klen) {
+  (void)state, (void)key, (void)klen;
+  CHECK(0);
+}
+
+/* A batch that is appended to itself is doubled. */
+static void append_to_itself(void) {
+  enum { length = 1 << 20 };
+  int pairs = 0;
+  char* value = malloc(length);
+  memset(value, 'v', length);
+  leveldb_writebatch_t* batch = leveldb_writebatch_create();
+  leveldb_writebatch_put(batch, "key", 3, value, length);
+  leveldb_writebatch_put(batch, "key", 3, "v", 1);
+  leveldb_writebatch_append(batch, batch);
+  leveldb_writebatch_append(batch, batch);
+  leveldb_writebatch_iterate(batch, &pairs, count, no_delete);
+  CHECK(pairs == 8);
+  leveldb_writebatch_destroy(batch);
+  free(value);
 }
 
 static void whole(leveldb_t* db, const leveldb_options_t* options, const char* path) {
@@ -179,6 +215,7 @@ int main(int argc, char** argv) {
   reads(db);
   chunks(db);
   writes(db);
+  append_to_itself();
   whole(db, options, argv[1]);
   terrace_close(db, &err);
   works();

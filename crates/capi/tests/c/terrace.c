@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "terrace/c.h"
@@ -65,6 +66,52 @@ static void destroy(const leveldb_options_t* options, const char* path) {
     snprintf(name, sizeof name, "%s.damaged-%d", path, number);
     if (access(name, F_OK) == 0) exit(18);
   }
+  /* Also of a store that is gone, by a name without a directory. */
+  snprintf(name, sizeof name, "%s.damaged-1", path);
+  char* slash = strrchr(name, '/');
+  if (mkdir(name, 0777) != 0) exit(21);
+  *slash = 0;
+  if (chdir(name) != 0) exit(22);
+  *slash = '/';
+  leveldb_destroy_db(options, strrchr(path, '/') + 1, &err);
+  works("destroy");
+  if (access(name, F_OK) == 0) exit(23);
+}
+
+/* A preset keeps the recovery of LevelDB, which skips the damaged parts of a WAL. */
+static void presets_salvage(leveldb_options_t* options, const char* path) {
+  char name[4096];
+  snprintf(name, sizeof name, "%s-salvaged", path);
+  fflush(NULL);
+  const pid_t child = fork();
+  if (child == 0) { /* ends without a close, so that the WAL stays */
+    leveldb_writeoptions_t* wopt = leveldb_writeoptions_create();
+    leveldb_writeoptions_set_sync(wopt, 1);
+    leveldb_t* db = opens(options, name);
+    for (int at = 0; at < 3; at++) leveldb_put(db, wopt, "key", 3, "value", 5, &err);
+    works("put");
+    _exit(0);
+  }
+  int status;
+  if (waitpid(child, &status, 0) != child || status != 0) exit(19);
+  snprintf(name, sizeof name, "%s-salvaged/000002.log", path);
+  FILE* log = fopen(name, "r+");
+  if (log == NULL || fseek(log, 20, SEEK_SET) != 0 || fputc('?', log) == EOF || fclose(log) != 0) exit(20);
+  snprintf(name, sizeof name, "%s-salvaged", path);
+  leveldb_options_t* strict = leveldb_options_create();
+  terrace_options_preset(strict, "leveldb", &err);
+  terrace_options_set(strict, "recovery", "refuse", &err);
+  works("set");
+  leveldb_open(strict, name, &err);
+  fails("Corruption: ");
+  leveldb_options_destroy(strict);
+  leveldb_options_t* preset = leveldb_options_create();
+  terrace_options_preset(preset, "leveldb", &err);
+  works("preset");
+  leveldb_close(opens(preset, name));
+  leveldb_destroy_db(preset, name, &err);
+  works("destroy");
+  leveldb_options_destroy(preset);
 }
 
 /* A repair that fails must leave no files, even if it is repeated. */
@@ -114,6 +161,7 @@ int main(int argc, char** argv) {
   terrace_options_set(options, "bloom_bits", "10", &err);
   works("set");
 
+  presets_salvage(options, path);
   leveldb_repair_db(options, path, &err);
   fails("Invalid argument: missing store");
   leveldb_t* db = opens(options, path);

@@ -33,7 +33,7 @@ mod replace;
 mod shares;
 mod value_log;
 
-pub use replace::replace_directory;
+pub use replace::{destroy_with_replaced, replace_directory};
 /// The location of a store.
 #[derive(Clone, Debug)]
 pub enum Location {

@@ -1,10 +1,12 @@
-//! Replaces a directory by a new one, and keeps the old one under another name.
-use crate::Error;
+//! Replaces a directory by a new one, and keeps the old one under another name, until a destroy.
+use super::{Location, destroy};
+use crate::{Error, Result};
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use std::{
     fs::{self, File},
     io,
-    path::{Path, PathBuf},
+    os::unix::ffi::OsStrExt,
+    path::{self, Path, PathBuf},
 };
 
 /// Replaces the directory `path` by the one that `make` creates. `make` gets the old directory and
@@ -28,6 +30,38 @@ pub fn replace_directory<E: From<Error>>(
     make(&damaged, &fresh)?;
     exchange(&fresh, &damaged).map_err(|error| failed("exchange with the repaired store PATH.repair", error))?;
     Ok(set_aside(&fresh, &damaged).map_err(|error| failed("set aside the damaged copy of", error))?)
+}
+
+/// Removes the store in the directory `path`, and the directories that [`replace_directory`] has
+/// kept as `PATH.damaged-N`. As in LevelDB, a file that is no store is left alone without an error.
+pub fn destroy_with_replaced(path: &Path) -> Result<()> {
+    let failed = |error| Error::io("find", path.display().to_string(), error);
+    let named = fs::canonicalize(path).or_else(|_| path::absolute(path)).map_err(failed)?;
+    destroy_directory(path)?;
+    kept(&named).iter().try_for_each(|damaged| destroy_directory(damaged))
+}
+
+/// Returns the directories `PATH.damaged-N`.
+fn kept(path: &Path) -> Vec<PathBuf> {
+    let prefix = with_suffix(path, "damaged-");
+    let is_kept = |found: &PathBuf| {
+        let number = found.as_os_str().as_bytes().strip_prefix(prefix.as_os_str().as_bytes());
+        number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
+    };
+    let parent = path.parent().and_then(|parent| fs::read_dir(parent).ok());
+    parent.into_iter().flatten().flatten().map(|entry| entry.path()).filter(is_kept).collect()
+}
+
+/// Removes the store in the directory `path`, and the directory if it is then empty.
+fn destroy_directory(path: &Path) -> Result<()> {
+    match destroy(&Location::at(path)) {
+        Err(Error::Unsupported(_)) if path.is_file() => return Ok(()),
+        destroyed => destroyed?,
+    }
+    if path.is_dir() {
+        let _ = fs::remove_dir(path); // fails if the directory has files of others
+    }
+    Ok(())
 }
 
 /// Exchanges the names of two directories. The exchange is atomic even in a crash.
