@@ -42,7 +42,7 @@ impl Db {
 
     /// Writes `operations` and returns the sequence number of the last one.
     pub fn apply(&self, py: Python<'_>, operations: terrace::WriteBatch, sync: bool) -> PyResult<u64> {
-        self.store.run(py, |db| db.write(operations, WriteOptions { sync }))
+        self.store.run(py, |db| db.write(operations, WriteOptions { sync, ..WriteOptions::default() }))
     }
 }
 
@@ -97,12 +97,12 @@ impl Db {
 
     #[pyo3(signature = (key, value, *, sync=false))]
     fn put(&self, py: Python<'_>, key: Bytes<'_>, value: Bytes<'_>, sync: bool) -> PyResult<()> {
-        self.store.run(py, |db| db.put_with(key, value, WriteOptions { sync }))
+        self.store.run(py, |db| db.put_with(key, value, WriteOptions { sync, ..WriteOptions::default() }))
     }
 
     #[pyo3(signature = (key, *, sync=false))]
     fn delete(&self, py: Python<'_>, key: Bytes<'_>, sync: bool) -> PyResult<()> {
-        self.store.run(py, |db| db.delete_with(key, WriteOptions { sync }))
+        self.store.run(py, |db| db.delete_with(key, WriteOptions { sync, ..WriteOptions::default() }))
     }
 
     fn __setitem__(&self, py: Python<'_>, key: Bytes<'_>, value: Bytes<'_>) -> PyResult<()> {
@@ -118,7 +118,7 @@ impl Db {
 
     #[pyo3(signature = (start, stop, *, sync=false))]
     fn delete_range(&self, py: Python<'_>, start: Bytes<'_>, stop: Bytes<'_>, sync: bool) -> PyResult<()> {
-        self.store.run(py, |db| db.delete_range(start, stop, WriteOptions { sync }))
+        self.store.run(py, |db| db.delete_range(start, stop, WriteOptions { sync, ..WriteOptions::default() }))
     }
 
     #[pyo3(signature = (batch, *, sync=false, log=true))]
@@ -128,7 +128,7 @@ impl Db {
             return self.apply(py, operations, sync);
         }
         self.store.run(py, |db| {
-            let last = db.write_unlogged(operations)?;
+            let last = db.write(operations, WriteOptions::without_wal())?;
             if sync { db.wait_durable(last).map(|()| last) } else { Ok(last) }
         })
     }

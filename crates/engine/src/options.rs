@@ -318,7 +318,7 @@ impl Options {
 /// ```
 /// # use terrace::{Db, Options, WriteOptions};
 /// let db = Db::open_in_memory(Options::default())?;
-/// db.put_with("key", "value", WriteOptions { sync: true })?;
+/// db.put_with("key", "value", WriteOptions::synced())?;
 /// # Ok::<(), terrace::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -327,12 +327,43 @@ pub struct WriteOptions {
     /// sync. A synced write survives a power cut, except in durability mode `none`. A write
     /// without a sync survives only the end of the process, until a later sync.
     pub sync: bool,
+    /// Whether the write skips the WAL, which saves the bytes of the WAL. Use it for bulk loads
+    /// that can be repeated. The write is atomic, visible when the call returns, and ordered with
+    /// all other writes.
+    ///
+    /// The end of the process loses such a write, and **with it every later write without `sync`**,
+    /// until the memtable has become a durable SSTable. A synced write,
+    /// [`Db::wait_durable`](crate::Db::wait_durable) and [`Db::close`](crate::Db::close) wait for
+    /// this. So `wait_durable(db.last_sequence())` is the barrier at the end of a bulk load. A
+    /// change between writes with and without WAL costs a flush.
+    /// [`Db::updates_since`](crate::Db::updates_since) does not return such writes, and returns an
+    /// error at their position. A write with both `sync` and `disable_wal` is refused.
+    pub disable_wal: bool,
 }
 
 impl WriteOptions {
     /// Returns options for a write that is durable when it returns.
     pub fn synced() -> WriteOptions {
-        WriteOptions { sync: true }
+        WriteOptions { sync: true, ..WriteOptions::default() }
+    }
+
+    /// Returns options for a write that skips the WAL; see [`disable_wal`](Self::disable_wal).
+    ///
+    /// ```
+    /// # fn main() -> terrace::Result<()> {
+    /// # use terrace::{Db, Options, WriteBatch, WriteOptions};
+    /// # let db = Db::open_in_memory(Options::default())?;
+    /// for chunk in 0..10u8 {
+    ///     let mut batch = WriteBatch::new();
+    ///     (0..100u8).for_each(|n| drop(batch.put([chunk, n], "loaded")));
+    ///     db.write(batch, WriteOptions::without_wal())?;
+    /// }
+    /// db.wait_durable(db.last_sequence())?; // from here on nothing of it can be lost
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn without_wal() -> WriteOptions {
+        WriteOptions { disable_wal: true, ..WriteOptions::default() }
     }
 }
 

@@ -40,5 +40,5 @@ impl Writes {
 }
 
 fn options(sync: Option<bool>) -> WriteOptions {
-    WriteOptions { sync: sync.unwrap_or(false) }
+    WriteOptions { sync: sync.unwrap_or(false), ..WriteOptions::default() }
 }

@@ -29,7 +29,7 @@ unsafe extern "C" fn terrace_write_bytes_unlogged(
 ) -> u64 {
     // SAFETY: guaranteed by the caller.
     let batch = WriteBatch::from_bytes(unsafe { memory::bytes(batch, length) });
-    errptr.of(batch.and_then(|batch| db.0.write_unlogged(batch))).unwrap_or(0)
+    errptr.of(batch.and_then(|batch| db.0.write(batch, terrace::WriteOptions::without_wal()))).unwrap_or(0)
 }
 
 /// # Safety

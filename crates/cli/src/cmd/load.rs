@@ -247,10 +247,7 @@ impl Target<'_> {
                 None => operations.delete_cf(self.family, key),
             };
         }
-        let written = match self.log {
-            true => self.db.write(operations, WriteOptions::default()),
-            false => self.db.write_unlogged(operations),
-        };
+        let written = self.db.write(operations, WriteOptions { disable_wal: !self.log, ..WriteOptions::default() });
         let last = written.with_context(|| format!("from line {first} on"))?;
         let puts = lines.iter().filter(|line| line.value.is_some()).count() as u64;
         loaded.lines += lines.len() as u64;

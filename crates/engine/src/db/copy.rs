@@ -1,6 +1,6 @@
 //! Copies the pairs of a store into another store. The two stores may have different layouts.
 use super::Db;
-use crate::{Error, ReadOptions, Result, WriteBatch};
+use crate::{Error, ReadOptions, Result, WriteBatch, WriteOptions};
 
 /// Approximate size of one batch of copied pairs, in bytes.
 const BATCH_BYTES: usize = 1 << 20;
@@ -85,7 +85,7 @@ impl Db {
             copied.bytes += (cursor.key().len() + cursor.value().len()) as u64;
             if batch.byte_len() >= BATCH_BYTES {
                 copied.last = Some(cursor.key().to_vec());
-                to.write_unlogged(std::mem::take(&mut batch))?;
+                to.write(std::mem::take(&mut batch), WriteOptions::without_wal())?;
                 watch(&copied);
             }
             if copied.bytes >= barrier {
@@ -94,7 +94,7 @@ impl Db {
             }
             cursor.next()?;
         }
-        let last = to.write_unlogged(batch)?;
+        let last = to.write(batch, WriteOptions::without_wal())?;
         to.wait_durable(last)?;
         watch(&copied);
         Ok(copied)

@@ -78,7 +78,7 @@ impl Db {
                 // The sync of the last batch makes the earlier batches durable too.
                 let sync = options.sync && !cursor.valid();
                 let request = WriteRequest::Batch(std::mem::take(&mut batch));
-                self.write_checked(request, (longest as u64, 0), WriteOptions { sync })?;
+                self.write_checked(request, (longest as u64, 0), WriteOptions { sync, ..WriteOptions::default() })?;
             }
         }
         Ok(())

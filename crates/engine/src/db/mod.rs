@@ -52,7 +52,7 @@ use terrace_storage::Location;
 /// - Open: [`open`](Db::open), [`open_read_only`](Db::open_read_only),
 ///   [`open_in_memory`](Db::open_in_memory)
 /// - Write: [`put`](Db::put), [`delete`](Db::delete), [`delete_range`](Db::delete_range),
-///   [`write`](Db::write), [`write_unlogged`](Db::write_unlogged)
+///   [`write`](Db::write)
 /// - Read: [`get`](Db::get), [`multi_get`](Db::multi_get), [`scan`](Db::scan),
 ///   [`cursor`](Db::cursor), [`snapshot`](Db::snapshot)
 /// - Column families: [`open_cf`](Db::open_cf), [`create_cf`](Db::create_cf), [`cf`](Db::cf),

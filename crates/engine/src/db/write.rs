@@ -108,39 +108,6 @@ impl Db {
         self.write_checked(WriteRequest::Batch(batch.batch), (batch.key_bytes, batch.value_bytes), options)
     }
 
-    /// Works like [`write`](Db::write), but does not write to the WAL, which saves the bytes of
-    /// the WAL. Use it for bulk loads that can be repeated. The write is atomic, visible when the
-    /// call returns, and ordered with all other writes.
-    ///
-    /// Durability: the end of the process loses such a write, and **with it every later write
-    /// without `sync`**, until the memtable has become a durable SSTable. A synced write,
-    /// [`wait_durable`](Db::wait_durable) and [`close`](Db::close) wait for this. So
-    /// `wait_durable(db.last_sequence())` is the barrier at the end of a bulk load. A change
-    /// between logged and unlogged writes costs a flush.
-    ///
-    /// # Errors
-    /// The errors of [`write`](Db::write). [`updates_since`](Db::updates_since) does not see
-    /// unlogged writes and returns an error at their position.
-    ///
-    /// ```
-    /// # fn main() -> terrace::Result<()> {
-    /// # use terrace::{Db, Options, WriteBatch};
-    /// let db = Db::open_in_memory(Options::default())?;
-    /// for chunk in 0..10u8 {
-    ///     let mut batch = WriteBatch::new();
-    ///     (0..100u8).for_each(|n| drop(batch.put([chunk, n], "loaded")));
-    ///     db.write_unlogged(batch)?;
-    /// }
-    /// db.wait_durable(db.last_sequence())?; // from here on nothing of it can be lost
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn write_unlogged(&self, batch: WriteBatch) -> Result<u64> {
-        let batch = self.checked_batch(batch)?;
-        self.check_sizes((batch.key_bytes, batch.value_bytes))?;
-        Ok(self.writes()?.write_unlogged(self.shared(), batch.batch)?.0)
-    }
-
     /// Writes `request` after a check of the lengths of its longest key and value.
     pub(crate) fn write_checked(
         &self,
@@ -149,7 +116,19 @@ impl Db {
         options: WriteOptions,
     ) -> Result<u64> {
         self.check_sizes(longest)?;
+        if options.disable_wal {
+            return self.write_without_wal(request, options);
+        }
         Ok(self.writes()?.write(self.shared(), request, options.sync)?.0)
+    }
+
+    #[cold]
+    fn write_without_wal(&self, request: WriteRequest<'_>, options: WriteOptions) -> Result<u64> {
+        if options.sync {
+            let text = "a write cannot have both sync and disable_wal; after writes without WAL, Db::wait_durable waits until they are durable";
+            return Err(Error::Invalid(text.into()));
+        }
+        Ok(self.writes()?.write_without_wal(self.shared(), request)?.0)
     }
 
     /// Checks the lengths of the longest key and value.
@@ -169,7 +148,7 @@ impl Db {
     }
 
     /// Flushes the memtable into an SSTable. Returns when the SSTable serves reads. From then on
-    /// unlogged writes survive a kill of the process. To make the SSTable durable, call
+    /// writes without WAL survive a kill of the process. To make the SSTable durable, call
     /// [`wait_durable`](Db::wait_durable).
     ///
     /// # Errors
@@ -250,7 +229,7 @@ impl Db {
 
     /// Waits until every write up to `sequence` survives a power cut. If necessary, the call
     /// syncs. In durability mode `none`, which syncs nothing, it waits until these writes,
-    /// including those of [`write_unlogged`](Db::write_unlogged), survive a kill of the process.
+    /// including those without WAL, survive a kill of the process.
     ///
     /// # Errors
     /// The errors of [every write](Db#errors). [`Error::Invalid`] if `sequence` has not been

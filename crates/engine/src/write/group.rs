@@ -55,7 +55,8 @@ impl WriteRequest<'_> {
         }
     }
 
-    fn into_queued(self, sync: bool) -> QueuedWrite {
+    /// Returns the request as it waits in the queue.
+    pub fn into_queued(self, sync: bool) -> QueuedWrite {
         match self {
             WriteRequest::Single(op) => {
                 let mut batch = Batch::new();

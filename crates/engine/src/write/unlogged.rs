@@ -8,6 +8,7 @@
 //!   So a synced write waits until the manifest covers them.
 use super::{
     families::{check_exist, insert},
+    group::{QueuedWrite, WriteRequest},
     room::make_room,
     rotate::seal_memtable,
     sequence_gap::wait_manifest_covers,
@@ -19,8 +20,9 @@ use std::sync::Arc;
 use terrace_format::{SeqNo, batch::Batch, value_log::INLINE};
 
 impl WritePath {
-    /// Writes `batch` without a WAL. Returns the sequence number of its last operation.
-    pub fn write_unlogged(&self, shared: &Arc<DbInner>, mut batch: Batch) -> Result<SeqNo> {
+    /// Writes `request` without a WAL. Returns the sequence number of its last operation.
+    pub fn write_without_wal(&self, shared: &Arc<DbInner>, request: WriteRequest<'_>) -> Result<SeqNo> {
+        let QueuedWrite { mut batch, condition, .. } = request.into_queued(false);
         let mut leader = self.lead_exclusively(shared)?;
         let writer = leader.state();
         shared.check_writable(&shared.state.lock())?;
@@ -28,6 +30,10 @@ impl WritePath {
             return Ok(writer.last);
         }
         check_exist(shared, &batch)?;
+        if let Some(condition) = condition {
+            wait_visible(shared, writer.last)?;
+            condition.check(&Batch::new(), true)?;
+        }
         make_room(shared, writer, batch.byte_len())?;
         if !writer.unlogged.active {
             // A pipelined insert may still be about to write to this memtable, although the

@@ -164,7 +164,7 @@ fn a_late_write_to_a_dropped_family_is_refused() {
     for refused in [
         db.write(late.clone(), WriteOptions::default()),
         db.write(late.clone(), WriteOptions::synced()),
-        db.write_unlogged(late),
+        db.write(late, WriteOptions::without_wal()),
         transaction.commit(WriteOptions::default()),
     ] {
         assert!(matches!(&refused, Err(Error::Invalid(text)) if text.contains("dropped")), "{refused:?}");

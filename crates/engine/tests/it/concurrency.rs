@@ -62,7 +62,7 @@ fn count(db: &Db, w: usize, stop: &AtomicBool) -> (u64, Error) {
         let value = [&n.to_le_bytes()[..], &vec![n as u8; rng.below(500)]].concat();
         batch.put(format!("a/{w}"), &value).put(format!("z/{w}"), &value);
         batch.put(format!("m/{w}/{}", rng.below(100)), &value).delete(format!("m/{w}/{}", rng.below(100)));
-        if let Err(error) = db.write(batch, WriteOptions { sync: rng.chance(1, 20) }) {
+        if let Err(error) = db.write(batch, WriteOptions { sync: rng.chance(1, 20), ..WriteOptions::default() }) {
             return (n - 1, error);
         }
         if stop.load(Relaxed) {

@@ -54,7 +54,7 @@ fn write(db: &Db) -> (usize, usize) {
     let mut synced = 0;
     for n in 0..CHANGES {
         let (key, value) = change(n);
-        let how = WriteOptions { sync: n % 7 == 6 };
+        let how = WriteOptions { sync: n % 7 == 6, ..WriteOptions::default() };
         let outcome = match value {
             Some(value) => db.put_with(key, value, how),
             None => db.delete_with(key, how),
@@ -93,7 +93,7 @@ fn a_removed_device_keeps_synced_writes() {
                 let (made, synced) = write(&db);
                 let refused = made < CHANGES;
                 assert!(
-                    !refused || db.put_with("k", "v", WriteOptions { sync: true }).is_err(),
+                    !refused || db.put_with("k", "v", WriteOptions::synced()).is_err(),
                     "{durability_mode} after {requests}: writes continue"
                 );
                 (made, synced)

@@ -355,7 +355,9 @@ fn few_inodes_are_enough_and_none_stop_writes() {
     let path = disk.mount.join("store");
     let options = directory_options(&[("durability", "background"), ("durability_interval_ms", "0")]);
     let db = Db::open(&path, options.clone()).unwrap();
-    let put = |db: &Db, n: u32| db.put_with(key(n), "small", WriteOptions { sync: n.is_multiple_of(100) });
+    let put = |db: &Db, n: u32| {
+        db.put_with(key(n), "small", WriteOptions { sync: n.is_multiple_of(100), ..WriteOptions::default() })
+    };
     (0..20_000).for_each(|n| put(&db, n).unwrap());
     db.flush().unwrap();
     db.close().unwrap();

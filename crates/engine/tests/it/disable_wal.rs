@@ -3,7 +3,7 @@
 use crate::common::kit;
 use kit::{Place, TIGHT, batch, contents, options, prefix, states};
 use std::sync::Arc;
-use terrace::{Db, Error, Options, WriteBatch, WriteOptions, check_on};
+use terrace::{Db, Error, Options, TransactionOptions, WriteBatch, WriteOptions, check_on};
 use terrace_sim::{CrashFs, Rng, Rules};
 use terrace_storage::{backends::files::fs::FileSystem, placement::OpenMode};
 
@@ -17,7 +17,11 @@ fn write(db: &Db, seed: u64, number: usize, logged: bool, sync: bool) -> terrace
             None => ops.delete(key),
         };
     }
-    if logged { db.write(ops, WriteOptions { sync }) } else { db.write_unlogged(ops) }
+    if logged {
+        db.write(ops, WriteOptions { sync, ..WriteOptions::default() })
+    } else {
+        db.write(ops, WriteOptions::without_wal())
+    }
 }
 
 /// Runs a random history of writes with and without WAL, synced writes, flushes, waits for
@@ -103,7 +107,7 @@ fn writes_without_wal_are_not_followed() {
     let before = log_bytes();
     let mut large = WriteBatch::new();
     large.put("b", vec![7; 30_000]);
-    let last = db.write_unlogged(large).unwrap();
+    let last = db.write(large, WriteOptions::without_wal()).unwrap();
     assert!(log_bytes() < before + 200, "no more than the head of a log");
     assert!(db.durable_sequence() < last);
     db.wait_durable(last).unwrap(); // waits until all earlier writes are durable
@@ -112,7 +116,30 @@ fn writes_without_wal_are_not_followed() {
     let gap = db.updates_since(1).and_then(|mut updates| updates.next().transpose());
     assert!(matches!(gap, Err(Error::SequenceGone { wanted: 2, oldest: 3 })), "{gap:?}");
     assert_eq!(db.updates_since(2).unwrap().count(), 1);
-    assert_eq!(db.write_unlogged(WriteBatch::new()).unwrap(), 3, "nothing to write");
+    assert_eq!(db.write(WriteBatch::new(), WriteOptions::without_wal()).unwrap(), 3, "nothing to write");
+}
+
+/// Single operations, operations on families and commits of transactions can skip the WAL too.
+#[test]
+fn every_kind_of_write_can_skip_the_wal() {
+    let db = kit::Place::any().open(&options(TIGHT), false).unwrap();
+    let how = WriteOptions::without_wal();
+    let log_bytes = || db.statistics().bytes_written.iter().find(|(purpose, _)| *purpose == "wal").unwrap().1;
+    let before = log_bytes();
+    db.put_with("a", "1", how).unwrap();
+    db.put_with("b", "2", how).unwrap();
+    db.delete_with("a", how).unwrap();
+    let (first, second) = (db.begin(TransactionOptions::default()), db.begin(TransactionOptions::default()));
+    for transaction in [&first, &second] {
+        assert_eq!(transaction.get("b").unwrap().as_deref(), Some(&b"2"[..]));
+        transaction.put("b", "3").unwrap();
+    }
+    first.commit(how).unwrap();
+    assert!(matches!(second.commit(how), Err(Error::Conflict { .. })));
+    assert!(log_bytes() < before + 200, "no more than the head of a log");
+    assert_eq!((db.get("a").unwrap(), db.get("b").unwrap().as_deref()), (None, Some(&b"3"[..])));
+    let both = WriteOptions { sync: true, ..how };
+    assert!(matches!(db.put_with("c", "4", both), Err(Error::Invalid(text)) if text.contains("wait_durable")));
 }
 
 /// In every durability mode, each operation that promises durability must keep earlier unlogged
@@ -144,7 +171,7 @@ fn a_barrier_keeps_unlogged_writes_across_a_kill() {
             db.put("a", "logged before").unwrap();
             let mut batch = WriteBatch::new();
             batch.put("b", "unlogged");
-            db.write_unlogged(batch).unwrap();
+            db.write(batch, WriteOptions::without_wal()).unwrap();
             barrier(&db).unwrap_or_else(|e| panic!("{preset}, {name}: {e}"));
             db.put("d", "logged after").unwrap();
             drop(db); // like a kill

@@ -53,7 +53,7 @@ fn call_everything(db: &Db, other: &Path) {
         db.delete("before"),
         db.delete_range("a", "z", WriteOptions::default()),
         db.write(batch.clone(), WriteOptions::default()).map(drop),
-        db.write_unlogged(batch).map(drop),
+        db.write(batch, WriteOptions::without_wal()).map(drop),
         db.flush(),
         db.resume(),
         db.wait_idle(),

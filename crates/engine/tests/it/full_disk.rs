@@ -558,7 +558,11 @@ fn a_full_small_ext4_can_be_resumed() {
         while stops < wanted {
             number += 1;
             let (key, value) = (number.to_be_bytes().to_vec(), vec![number as u8; 4000]);
-            match db.put_with(&key, &value, WriteOptions { sync: number.is_multiple_of(100) }) {
+            match db.put_with(
+                &key,
+                &value,
+                WriteOptions { sync: number.is_multiple_of(100), ..WriteOptions::default() },
+            ) {
                 Ok(()) => drop(model.insert(key, value)),
                 Err(error) => {
                     assert!(error.is_no_space(), "{error}");

@@ -158,7 +158,7 @@ impl Harness {
                 }
             }
         }
-        fine(self.db().write(batch, WriteOptions { sync })).map(drop)
+        fine(self.db().write(batch, WriteOptions { sync, ..WriteOptions::default() })).map(drop)
     }
 
     fn check_scan(&self, map: &Map, range: &Range, reverse: bool, snapshot: Option<&Snapshot>) -> TestCaseResult {
@@ -259,7 +259,11 @@ impl Harness {
                 let backwards = self.config.backwards;
                 let inside = |key: &Key| order(backwards, key, from).is_ge() && order(backwards, key, to).is_lt();
                 self.map.retain(|key, _| !inside(key));
-                fine(self.db().delete_range(from, to, WriteOptions { sync: from.len() == 2 }))?;
+                fine(self.db().delete_range(
+                    from,
+                    to,
+                    WriteOptions { sync: from.len() == 2, ..WriteOptions::default() },
+                ))?;
             }
             Op::Batch(ops, sync) => self.write(ops, *sync)?,
             Op::Get(key) => {

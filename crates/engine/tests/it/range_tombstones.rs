@@ -157,7 +157,7 @@ fn an_empty_range_is_a_no_op_alone_and_in_a_batch() {
             let mut batch = WriteBatch::new();
             batch.delete_range(from, to);
             assert_eq!(db.write(batch.clone(), WriteOptions::default()).unwrap(), last, "nothing was written");
-            assert_eq!(db.write_unlogged(batch.clone()).unwrap(), last);
+            assert_eq!(db.write(batch.clone(), WriteOptions::without_wal()).unwrap(), last);
             batch.put("k", from).delete_range(from, to);
             assert_eq!(db.write(batch, WriteOptions::default()).unwrap(), last + 1);
             assert_eq!(db.get("k").unwrap().as_deref(), Some(from.as_bytes()));

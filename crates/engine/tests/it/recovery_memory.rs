@@ -217,7 +217,7 @@ fn with_memtables(bytes: &str, changes: &[(&str, &str)]) -> Options {
 fn store_with_damaged_wal(path: &Path, changes: &[(&str, &str)]) {
     let db = Db::open(path, with_memtables("64MiB", changes)).unwrap();
     for seq in 1..=2000 {
-        db.put_with(key(seq), value(seq), WriteOptions { sync: seq % 500 == 0 }).unwrap();
+        db.put_with(key(seq), value(seq), WriteOptions { sync: seq % 500 == 0, ..WriteOptions::default() }).unwrap();
     }
     drop(db);
     let is_wal = |name: &PathBuf| name.extension().is_some_and(|end| end == "log" || end == "vlog");

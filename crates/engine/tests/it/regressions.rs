@@ -249,7 +249,7 @@ fn a_panicking_comparator_stops_writes_and_loses_nothing_acknowledged() {
         }
         bomb.0.store(fuse, SeqCst);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            if logged { db.write(batch, WriteOptions::default()) } else { db.write_unlogged(batch) }
+            if logged { db.write(batch, WriteOptions::default()) } else { db.write(batch, WriteOptions::without_wal()) }
         }));
         assert!(outcome.is_err(), "fuse {fuse}, logged {logged}: the bomb did not go off");
 

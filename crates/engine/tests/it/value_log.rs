@@ -4,7 +4,7 @@ use crate::common::{kit, separated};
 use kit::{Model, Place, contents, options};
 use separated::{SMALL, check, frames_of, key, segments, value, written, written_for};
 use std::{fs, path::Path, sync::Arc};
-use terrace::{Codec, Db, Options, ReadOptions, WriteBatch};
+use terrace::{Codec, Db, Options, ReadOptions, WriteBatch, WriteOptions};
 use terrace_format::{Batch, SeqNo, value_log::Framer};
 use terrace_sim::{Rng, SmallFs};
 use terrace_storage::{Memory, backends::files::fs::FileSystem, placement::OpenMode};
@@ -305,7 +305,7 @@ fn values_written_without_wal_are_separated_too() {
         let (key, value) = (key(number), value(&mut rng, 4096));
         let mut batch = WriteBatch::new();
         batch.put(&key, &value);
-        db.write_unlogged(batch).expect("write");
+        db.write(batch, WriteOptions::without_wal()).expect("write");
         model.insert(key, value);
     }
     db.flush().expect("flush");

@@ -38,7 +38,7 @@ fn store(options: &Options, unsynced: usize, closed: bool) -> Files {
     let fs = kit::anywhere();
     let db = kit::open(&fs, options, true).expect("open");
     for number in 0..PUTS + unsynced {
-        let how = WriteOptions { sync: number < PUTS };
+        let how = WriteOptions { sync: number < PUTS, ..WriteOptions::default() };
         db.put_with(key(number), value(number), how).expect("put");
     }
     if closed {

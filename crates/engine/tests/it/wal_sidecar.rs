@@ -245,7 +245,9 @@ fn small_values_leave_no_file_after_a_flush() {
 fn only_files_with_unsynced_data_are_synced() {
     let db = kit::store(layout(&[("durability", "sync")]));
     let syncs = || db.statistics().syncs.iter().find(|(kind, _)| *kind == "log").expect("a kind").1.count;
-    let put = |bytes: usize, sync: bool| db.put_with("key", vec![1; bytes], WriteOptions { sync }).expect("put");
+    let put = |bytes: usize, sync: bool| {
+        db.put_with("key", vec![1; bytes], WriteOptions { sync, ..WriteOptions::default() }).expect("put")
+    };
     [10, 1000].into_iter().for_each(|bytes| put(bytes, true));
     let begin = syncs();
     (0..10).for_each(|_| put(10, true));

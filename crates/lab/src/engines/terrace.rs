@@ -301,7 +301,7 @@ impl Target for TerraceTarget {
                 Change::Delete(key) => batch.delete(key),
             };
         }
-        self.db.write(batch, WriteOptions { sync })?;
+        self.db.write(batch, WriteOptions { sync, ..WriteOptions::default() })?;
         Ok(())
     }
 

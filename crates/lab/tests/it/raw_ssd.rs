@@ -74,7 +74,7 @@ fn run(discards: bool, passes: u64) -> (Vec<Counts>, f64) {
         number += 1;
         let value: Vec<u8> = (0..VALUE_BYTES / 8).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
         let sync = rng.chance(1, 100);
-        db.put_with(format!("key{key:08}"), value, WriteOptions { sync }).unwrap();
+        db.put_with(format!("key{key:08}"), value, WriteOptions { sync, ..WriteOptions::default() }).unwrap();
         while db.step(0).is_some() {}
         if number % 64 == 0 {
             fullest = fullest.max(1.0 - fs.free_slots().unwrap() as f64 / f64::from(slots));
@@ -111,7 +111,7 @@ fn fill(pairs: usize, sync: bool) -> [u64; 3] {
         for _ in 0..pairs {
             batch.put(format!("key{:08}", rng.below(KEYS)), [7; VALUE_BYTES]);
         }
-        db.write(batch, WriteOptions { sync }).unwrap();
+        db.write(batch, WriteOptions { sync, ..WriteOptions::default() }).unwrap();
         while db.step(0).is_some() {}
     }
     let statistics = db.statistics();

@@ -58,7 +58,7 @@ impl Golden {
                 batch.delete(&key);
                 model.remove(&key);
             }
-            db.write(batch, WriteOptions { sync: true })?;
+            db.write(batch, WriteOptions::synced())?;
             if round == 2 {
                 let (from, to) = (&b"key070"[..], &b"key080"[..]);
                 db.delete_range(from, to, WriteOptions::default())?;

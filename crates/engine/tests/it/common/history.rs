@@ -386,7 +386,7 @@ impl<'a> History<'a> {
         self.began.push((self.clock)());
         self.states.push(state);
         self.last_sequences.push(u64::MAX); // until the batch is acknowledged
-        let last = db.write(batch, WriteOptions { sync })?;
+        let last = db.write(batch, WriteOptions { sync, ..WriteOptions::default() })?;
         self.last_sequences[number - 1] = last;
         if sync {
             self.promises.push(((self.clock)(), number));

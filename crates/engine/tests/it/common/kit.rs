@@ -333,7 +333,7 @@ pub fn write(db: &Db, ops: &[(Vec<u8>, Option<Vec<u8>>)], sync: bool) -> terrace
             None => batch.delete(key),
         };
     }
-    db.write(batch, WriteOptions { sync })
+    db.write(batch, WriteOptions { sync, ..WriteOptions::default() })
 }
 
 /// Returns after how many batches of a numbered history the contents are `pairs`. `states` has the

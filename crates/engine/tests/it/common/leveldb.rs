@@ -125,7 +125,7 @@ impl Store {
                         Op::Delete(key) => batch.delete(key),
                     };
                 }
-                db.write(batch, WriteOptions { sync }).expect("write");
+                db.write(batch, WriteOptions { sync, ..WriteOptions::default() }).expect("write");
             }
             Store::Theirs(store) => {
                 let mut batch = store.batch();
