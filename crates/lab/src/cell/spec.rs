@@ -35,18 +35,19 @@ pub struct CellSpec {
     pub histogram: bool,
     /// Whether the driver checks every result of a read against the expected contents.
     pub check_answers: bool,
-    /// Number of operations per thread of workloads that read. For YCSB, the total number of
-    /// operations. The default is `num`.
+    /// Number of operations of each thread in a workload that reads. In YCSB, the total number of
+    /// operations of all threads. The default is `num`.
     pub reads: Option<u64>,
-    /// Number of random puts per thread of db_bench's fills and of `overwrite`. The default is
-    /// `num`.
+    /// Number of random puts of each thread in db_bench's random fills and in `overwrite`. The
+    /// default is `num`.
     pub writes: Option<u64>,
     /// Compressed size of values divided by their uncompressed size.
     pub compression_ratio: f64,
     /// Semantics of a YCSB update.
     pub ycsb_update: Update,
-    /// Number of processors for the engine and its driver. The other processors are reserved for
-    /// the kernel and the server of the drive. `None` for no restriction.
+    /// Number of processors for the engine and the benchmark driver. The other processors are
+    /// reserved for the kernel and for the process that serves the drive. `None` for no
+    /// restriction.
     #[serde(default)]
     pub processors: Option<usize>,
     /// Memory limit of the process in bytes while a workload only reads, including the page cache;

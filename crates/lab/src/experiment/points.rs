@@ -26,8 +26,8 @@ pub struct Point {
     pub place: PointDevice,
     /// Name of the point's plan in a run.
     pub plan: String,
-    /// Notes on sizes that reached their minimum, so that they did not shrink as far as the scale
-    /// requires.
+    /// Notes on sizes that did not shrink as far as the scale requires, because they reached their
+    /// minimum.
     pub stopped: Vec<String>,
 }
 

@@ -7,8 +7,8 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// Processor time of the ledger's threads, in seconds in user mode and in kernel mode. `finished`
-/// is the total of the threads that have ended.
+/// The ledger's threads and their processor time, in seconds in user mode and in kernel mode.
+/// `finished` is the total time of the threads that have ended.
 struct LedgerThreads {
     threads: BTreeMap<i32, (f64, f64)>,
     finished: (f64, f64),

@@ -75,8 +75,8 @@ impl<C: Counter> Drop for Trace<C> {
     fn drop(&mut self) {
         if let Some((stop, reader)) = self.reader.take() {
             drop(stop);
-            // The reading thread returns no result, so a panic of it is ignored. The events that it
-            // counted before are still valid.
+            // The reading thread returns no result, so its panic is ignored. The events that it
+            // counted before the panic are still valid.
             reader.join().ok();
         }
     }

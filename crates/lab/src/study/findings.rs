@@ -121,8 +121,8 @@ impl Findings {
         self.records.iter().map(|(point, record)| (&self.points[*point].at[..], record))
     }
 
-    /// Returns the entry of an engine at this point and row. The result is an error unless there is
-    /// exactly one entry, with all of its rounds.
+    /// Returns the entry of an engine at this point and row. The entry must have results of all its
+    /// rounds. A missing entry and several entries are errors, too.
     pub fn entry(&self, engine: &str, at: &[(String, String)]) -> Result<&Entry, String> {
         if let Some(why) = self.facts.pending.get(engine) {
             return Err(format!("{engine} is pending: {why}"));
@@ -185,7 +185,8 @@ fn bind_axes(figure: &Figure, context: &[(String, String)]) -> Vec<(String, Stri
 }
 
 /// Looks up figures in the results of a study. The fields are the results, the labels of the axes
-/// that a figure does not determine, and the round (`None` for the median over all rounds).
+/// that a figure does not determine, and the round. If the round is `None`, a figure is the median
+/// over all rounds.
 pub struct FiguresAt<'a>(pub &'a Findings, pub &'a [(String, String)], pub Option<u32>);
 
 impl Lookup for FiguresAt<'_> {

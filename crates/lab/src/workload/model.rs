@@ -10,9 +10,9 @@
 //! was pending. That change is newer than all others.
 //!
 //! Accesses to random keys miss all processor caches in this model, as they do in the store, but
-//! only the store is to be measured. While one thread works, the model therefore has one byte per
-//! key, the generation modulo 256. With eight bytes per key, the model would cost 0.3 µs per
-//! operation on a million keys.
+//! only the cost of the store is to be measured. While one thread works, the model therefore has
+//! only one byte per key, the generation modulo 256. With eight bytes per key, the model would cost
+//! 0.3 µs per operation on a million keys.
 use std::sync::atomic::{
     AtomicU8, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -28,10 +28,12 @@ pub struct Model {
 
 #[derive(Debug)]
 enum Slots {
-    /// The form for one thread. Each byte is `newest` modulo 256, which equals `floor`.
+    /// The form for one thread. One byte per key is the newest generation modulo 256. With one
+    /// thread, this is also the oldest generation that a read may return.
     SingleThreaded(Vec<AtomicU8>),
-    /// The form for several threads. Bits 32..64 are `newest`. Bits 16..32 are `newest - floor`,
-    /// and all ones mean at least this number. Bits 0..16 are the number of pending changes.
+    /// The form for several threads, with 64 bits per key. Bits 32..64 are the `newest` generation.
+    /// Bits 16..32 are `newest - floor`; if all of these bits are set, the difference may be
+    /// larger. Bits 0..16 are the number of pending changes.
     Concurrent(Vec<AtomicU64>),
 }
 
@@ -42,7 +44,7 @@ pub struct Pending {
     pub number: u64,
     /// Generation of the key after the change.
     pub generation: u32,
-    /// Whether no other change of the key was pending when this one began.
+    /// Whether no other change of the key was pending when this change began.
     alone: bool,
 }
 
