@@ -12,8 +12,8 @@ use std::{
 /// Block size of the index, in bytes.
 pub(super) const BLOCK: u64 = 4096;
 
-/// A version of a block: its contents from event `event` on. They are in the recording at file
-/// offset `at`, or zeros if `at` is `None`.
+/// A version of a block: the contents that the block has from event `event` on. The contents are in
+/// the recording at file offset `at`. If `at` is `None`, the block is zero.
 struct Version {
     event: usize,
     at: Option<u64>,
@@ -103,7 +103,8 @@ impl Past {
                     self.blocks.entry(block).or_default().push(Version { event: number, at });
                 }
             }
-            // Unwritten blocks are zero already.
+            // Only blocks that were written before get a new version. All other blocks are zero
+            // already.
             Kind::Discard | Kind::Zero => {
                 let empty = Version { event: number, at: None };
                 let mut clear = |versions: &mut Vec<Version>| versions.push(Version { ..empty });
