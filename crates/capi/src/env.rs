@@ -12,7 +12,7 @@ use std::{
 use terrace::{Db, Error, Options, Result, Storage, repair_on};
 use terrace_storage::{Location, Memory, placement::OpenMode};
 
-/// `leveldb_env_t`. `None` is the environment of the operating system.
+/// The C handle `leveldb_env_t`. `None` is the environment of the operating system.
 pub struct Env(pub Option<MemoryStores>);
 
 /// The stores of an environment in memory, by their paths. A store keeps its contents while it is

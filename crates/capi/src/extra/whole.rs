@@ -3,7 +3,7 @@
 use crate::{db::Db, error::Failure, memory};
 
 /// # Safety
-/// A key that is not `NULL` has the given length.
+/// A key that is not `NULL` refers to as many readable bytes as its length says.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn terrace_compact_range(
     db: &Db,
