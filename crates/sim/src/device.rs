@@ -3,7 +3,7 @@
 //!
 //! A completed flush makes all earlier writes durable. A completed flush of ranges makes the
 //! earlier writes within those ranges durable. Each other write or discard may have reached the
-//! medium or not, independently of the rest. A write may be torn between sectors of 512 bytes. A
+//! medium or not, independently of all others. A write may be torn between sectors of 512 bytes. A
 //! sector is never torn.
 use crate::Rng;
 use parking_lot::Mutex;
@@ -210,8 +210,8 @@ impl Event {
         }
     }
 
-    /// Splits the event into parts. All blocks of a part have the same result of `holds`, which is
-    /// returned with the part.
+    /// Splits the event into parts of neighbouring blocks for which `holds` returns the same
+    /// result. Returns each part with this result.
     fn parts(&self, holds: impl Fn(u64) -> bool) -> Vec<(bool, Event)> {
         let range = match self {
             Event::Write(first, written) => *first..first + written.len() as u64,
