@@ -8,7 +8,8 @@ use crate::{
 };
 use std::ffi::CString;
 
-/// A library: its marker type, and the objects that only its stores have.
+/// A library with LevelDB's C API: its marker type, and the objects that only the stores of this
+/// library have.
 pub trait PeerLibrary: 'static {
     /// Objects that an open database borrows. They are dropped after the database is closed.
     type Parts: Send + Sync;
