@@ -93,7 +93,8 @@ unsafe extern "C" fn leveldb_writebatch_iterate(batch: &Batch, state: *mut c_voi
 /// are pointers and not references, because Rust forbids a mutable and a second reference to one
 /// batch.
 ///
-/// # Safety Both are batches that no other call uses.
+/// # Safety
+/// Both are batches that no other call uses.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_writebatch_append(destination: *mut Batch, source: *const Batch) {
     if ptr::eq(destination, source) {
