@@ -1,4 +1,4 @@
-//! `leveldb_writebatch_t`.
+//! The functions of `leveldb_writebatch_t`, a batch of writes.
 #![expect(unsafe_code, reason = "C passes pointers with lengths, and callbacks")]
 use crate::{
     error::{Kind, Message},

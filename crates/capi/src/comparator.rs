@@ -1,4 +1,4 @@
-//! `leveldb_comparator_t`: an order of keys defined by C functions.
+//! The functions of `leveldb_comparator_t`, an order of keys that C functions define.
 #![expect(unsafe_code, reason = "C passes callbacks and their state")]
 use crate::memory;
 use libc::{c_int, c_void};

@@ -1,4 +1,4 @@
-//! `leveldb_t`: an open store, its reads and writes, and its snapshots.
+//! The functions of `leveldb_t`, an open store: its reads and writes, and its snapshots.
 #![expect(unsafe_code, reason = "C passes pointers with lengths")]
 use crate::{
     batch::{self, Batch},

@@ -1,4 +1,5 @@
-//! `leveldb_env_t`: the operating system's environment, and environments with stores in memory.
+//! The functions of `leveldb_env_t`, the environment in which stores are opened: the operating
+//! system, or an environment whose stores are in memory.
 #![expect(unsafe_code, reason = "exported functions keep their C names")]
 use crate::memory;
 use std::{

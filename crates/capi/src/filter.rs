@@ -1,4 +1,5 @@
-//! `leveldb_filterpolicy_t`: filters defined by C functions, and the Bloom filter.
+//! The functions of `leveldb_filterpolicy_t`: filters that C functions define, and the Bloom
+//! filter.
 #![expect(unsafe_code, reason = "C passes callbacks and their state")]
 use crate::memory;
 use libc::{c_char, c_int, c_void};

@@ -1,4 +1,4 @@
-//! A function of the program that receives the lines of the info log.
+//! A logger: a function of the C program that receives the lines of the info log.
 #![expect(unsafe_code, reason = "C passes a callback and its state")]
 use crate::options::Options;
 use libc::c_void;

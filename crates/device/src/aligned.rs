@@ -1,4 +1,4 @@
-//! Aligned memory for direct I/O.
+//! A buffer of aligned memory. Direct I/O requires that the memory of a read or write is aligned.
 use std::{fs::File, io, os::unix::fs::FileExt};
 
 /// The largest alignment that devices require, in bytes.

@@ -1,4 +1,4 @@
-//! A sparse device in memory.
+//! A sparse block device in memory: blocks that were never written take no memory.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -2,8 +2,8 @@
 //!
 //! Two things are uncertain after a power cut. The first is which directory operations reached the
 //! disk ([`Rules`]). The second is which of the pages that were appended after a file's last sync
-//! reached the disk. A seed decides both. The model never invents bytes: each byte is as written,
-//! zero, or missing (docs/durability.md, §4).
+//! reached the disk. In this model a seed decides these two questions. The model never invents
+//! bytes: each byte is as written, zero, or missing (docs/durability.md, §4).
 use crate::{
     Image, Rng,
     history::{File, FileId, History},

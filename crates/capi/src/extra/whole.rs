@@ -1,4 +1,5 @@
-//! Operations on a whole store: compaction, checkpoint, resumption after a full disk.
+//! C functions on a whole store: compaction, checkpoint, and resumption of writes after a full
+//! disk.
 #![expect(unsafe_code, reason = "C passes pointers with lengths, and zero-terminated strings")]
 use crate::{db::Db, error::Failure, memory};
 

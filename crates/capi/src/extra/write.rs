@@ -1,4 +1,4 @@
-//! Writes of encoded batches, with and without a WAL, and range deletes.
+//! C functions that write encoded batches, with and without a WAL, and that delete key ranges.
 #![expect(unsafe_code, reason = "C passes pointers with lengths")]
 use crate::{db::Db, error::Failure, memory, options::WriteOptions};
 use terrace::WriteBatch;

@@ -1,4 +1,5 @@
-//! `lost`: manages the WAL files that opens have set aside.
+//! `lost`: lists, shows, restores or discards the WAL files that an open of the store has moved to
+//! `lost/`.
 use crate::{args::Store, cmd::inspect, log_file::LogFile, table::size};
 use anyhow::{Context, Result, bail};
 use serde_json::json;

@@ -1,4 +1,5 @@
-//! `stats`: prints the state of a store.
+//! `stats`: prints numbers about the state of a store, such as sequence numbers, levels and
+//! memtables.
 use crate::{
     args::Store,
     layout,

@@ -1,5 +1,5 @@
-//! Removes the mounts and loop devices of served devices. A server removes its own when it stops.
-//! Any process can remove those of a server that was killed.
+//! Removes the mounts and loop devices of served devices. A server removes its own mounts and loop
+//! devices when it stops. Any process can remove those of a server that was killed.
 //!
 //! All mounts and loop devices of a server belong to one directory, whose name identifies the
 //! server: `WORK/terrace-ssd-PID-START-N`. The server keeps no list of its mounts, loop devices

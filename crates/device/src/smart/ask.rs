@@ -1,4 +1,4 @@
-//! Runs the tools that read a drive's counters.
+//! Runs `smartctl` and `nvme`, the tools that read the counters of a real drive.
 use serde_json::Value;
 use std::{ffi::OsStr, io, path::Path, process::Command};
 

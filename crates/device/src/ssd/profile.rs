@@ -1,4 +1,5 @@
-//! Drive profiles and their validation.
+//! Profiles of virtual SSDs, and their validation. A profile is a set of parameters, such as
+//! capacity, page size and victim selection.
 
 use serde::{Deserialize, Serialize};
 

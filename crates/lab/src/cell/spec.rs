@@ -1,4 +1,5 @@
-//! The description of a cell (one engine in one round).
+//! The description of a cell (one engine in one round): engine, workloads, sizes, seed and device.
+//! The parent process sends it to the child process that runs the cell.
 use crate::{target::Settings, workload::ycsb::Update};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! The fields of an experiment.
+//! The fields of an experiment (the description of one measured table or figure): engines,
+//! workloads, sizes, plots and expectations.
 use super::{
     expression::{Comparison, Expression},
     metric, papers,

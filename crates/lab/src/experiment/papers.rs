@@ -1,5 +1,5 @@
-//! The measurements of the papers as data. The file `experiments/papers.toml` contains them, with
-//! the source of every table.
+//! The figures that the four papers published, which the study compares with measured figures. The
+//! file `experiments/papers.toml` contains them, with the source of every table.
 use serde::{Deserialize, Deserializer, de::Error};
 
 /// Text of `papers.toml`.

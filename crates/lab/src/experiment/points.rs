@@ -46,7 +46,7 @@ pub enum PointDevice {
         bytes: u64,
         /// Options that determine how the drive is used and how fast it is.
         drive_options: DriveOptions,
-        /// Text that names the part which enforces the rate of the drive
+        /// Text that says whether the kernel or the drive's server enforces the rate
         /// ([`DriveOptions::rate_limiter`]). Empty if unknown.
         rate_limiter: String,
     },
@@ -248,8 +248,8 @@ impl PointDevice {
         }
     }
 
-    /// Returns text that names the part which enforces the rate of a drive in memory on this
-    /// machine. The text is empty for other devices.
+    /// Returns text that says whether the kernel or the drive's server enforces the rate of a drive
+    /// in memory on this machine. The text is empty for other devices.
     pub fn rate_limiter(&self) -> &'static str {
         if let PointDevice::Memory { drive_options, .. } = self { drive_options.rate_limiter() } else { "" }
     }

@@ -1,4 +1,5 @@
-//! Measures the peak memory of this process between two moments.
+//! Measures the peak memory of this process between two moments, the start and the end of a
+//! measurement.
 use super::own_threads::Registration;
 use std::{
     fs,

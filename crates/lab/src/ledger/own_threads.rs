@@ -1,5 +1,5 @@
-//! Registry of the ledger's own threads. The processor time and the I/O of these threads are not
-//! charged to the engine.
+//! Registry of the threads that belong to the ledger (the lab's cost counters). The processor time
+//! and the I/O of these threads are not charged to the engine.
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use std::{
     collections::BTreeMap,

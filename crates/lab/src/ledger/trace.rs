@@ -1,5 +1,5 @@
-//! Reads a tracefs instance (a private trace buffer of the kernel) continuously. The reading
-//! thread belongs to the ledger.
+//! Reads a tracefs instance (a private trace buffer of the kernel) continuously. The reading thread
+//! belongs to the ledger (the lab's cost counters), so its cost is not charged to the engine.
 use super::{own_threads::Registration, tracefs::Instance};
 use std::{
     fs::File,

@@ -1,5 +1,5 @@
-//! The conditions under which a table was measured: settings, deviations, builds, machine, notes
-//! and errors.
+//! The lists below a result table, which describe how it was measured: settings, deviations of
+//! engines, builds, machine, notes and errors.
 use crate::{
     machine::Machine,
     plan::{Plan, results::Record},

@@ -46,7 +46,8 @@ pub struct Verdict {
     pub otherwise: Option<String>,
     /// Outcome over all cases.
     pub outcome: Outcome,
-    /// The cases: one for each combination of the values of the free axes.
+    /// The cases: one for each combination of the values of the free axes. An axis is free if the
+    /// inequality does not mention it.
     pub cases: Vec<Case>,
 }
 

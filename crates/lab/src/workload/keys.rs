@@ -1,4 +1,5 @@
-//! Keys: the mapping from the number of a key to its bytes.
+//! The keys of the benchmarks. The driver numbers keys, and this module maps the number of a key to
+//! the bytes of the key.
 use super::{rng::mix, zipf::fnv64};
 use anyhow::{Result, ensure};
 

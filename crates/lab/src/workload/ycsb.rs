@@ -49,7 +49,7 @@ const SCAN_MAX: u64 = 100;
 /// lock.
 const LOCKS: usize = 1024;
 
-/// The workload that loads the records, or one of the others.
+/// A YCSB workload: the load of the records, or a workload on the loaded records.
 pub struct Ycsb {
     name: String,
     mix: Option<OperationMix>,

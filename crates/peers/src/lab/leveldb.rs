@@ -1,4 +1,5 @@
-//! LevelDB as a benchmark target.
+//! LevelDB as a benchmark target: the lab's interface to an engine, implemented with LevelDB's C
+//! API.
 use super::{Batched, build, bytes};
 use crate::{
     leveldb::{Compression, Library, OpenOptions},

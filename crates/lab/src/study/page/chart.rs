@@ -237,7 +237,8 @@ pub fn sparse(value: &f64) -> String {
     if shown { short_number(value) } else { String::new() }
 }
 
-/// Formats a number on an axis in a short form. A multiple of a power of 1024 is shown as such.
+/// Formats a number on an axis in a short form. A multiple of 1024 or of one of its powers has the
+/// suffix `Ki`, `Mi` or `Gi`.
 pub fn short_number(value: &f64) -> String {
     let value = *value;
     for (shift, unit) in [(30, "Gi"), (20, "Mi"), (10, "Ki")] {
