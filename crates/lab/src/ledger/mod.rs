@@ -144,8 +144,8 @@ pub struct LedgerDelta {
     /// `blocking` equals the number of all syncs: each sync blocks the thread that calls it, and
     /// the kernel does not show whether other threads wait for this thread.
     pub syncs_outside: Option<BTreeMap<String, SyncCount>>,
-    /// Reason why the figures of this difference must not be reported: independent counters
-    /// disagree, or other programs wrote to the device.
+    /// Reason why the differences between the two readings must not be reported: independent
+    /// counters disagree, or other programs wrote to the device.
     pub trouble: Option<String>,
     /// Seconds of processor time in user mode.
     pub cpu_user: f64,
