@@ -22,7 +22,7 @@ pub struct Order {
 
 // SAFETY: as in LevelDB, the header requires a `compare` that several threads may call at once.
 unsafe impl Send for Order {}
-// SAFETY: as for `Send`, the header requires a `compare` that several threads may call at once.
+// SAFETY: as in LevelDB, the header requires a `compare` that several threads may call at once.
 unsafe impl Sync for Order {}
 
 impl terrace::Comparator for Order {

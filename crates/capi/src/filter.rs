@@ -28,7 +28,7 @@ struct Foreign {
 
 // SAFETY: as in LevelDB, the header requires functions that several threads may call at once.
 unsafe impl Send for Foreign {}
-// SAFETY: as for `Send`, the header requires functions that several threads may call at once.
+// SAFETY: as in LevelDB, the header requires functions that several threads may call at once.
 unsafe impl Sync for Foreign {}
 
 impl FilterPolicy for Foreign {

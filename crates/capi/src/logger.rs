@@ -15,7 +15,7 @@ pub struct Logger {
 
 // SAFETY: the header requires a function that several threads may call at once.
 unsafe impl Send for Logger {}
-// SAFETY: as for `Send`, the header requires a function that several threads may call at once.
+// SAFETY: the header requires a function that several threads may call at once.
 unsafe impl Sync for Logger {}
 
 impl Logger {

@@ -8,7 +8,7 @@ use crate::error::{Kind, Message};
 use std::{ffi::CString, io, os::unix::ffi::OsStrExt, path::Path};
 use terrace::{Error, Options};
 
-/// Returns the message for `error`, which refused to open the store `path` with `options`.
+/// Returns the message for an open of the store `path` with `options` that failed with `error`.
 pub fn of_open(path: &Path, options: &Options, error: Error) -> Message {
     let shown = path.display();
     match &error {
@@ -38,7 +38,7 @@ pub fn of_open(path: &Path, options: &Options, error: Error) -> Message {
     }
 }
 
-/// Returns the message for `error`, which refused to destroy or repair the store `path`.
+/// Returns the message for a destroy or repair of the store `path` that failed with `error`.
 pub fn of_lock(path: &Path, error: Error) -> Message {
     let lock = format!("{}/LOCK", path.display());
     match &error {

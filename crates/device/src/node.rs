@@ -33,7 +33,7 @@ pub struct Whole {
 
 // SAFETY: the mapping belongs to the process, not to a thread, and allows no access.
 unsafe impl Send for Whole {}
-// SAFETY: as for `Send`: the mapping belongs to the process and allows no access.
+// SAFETY: the mapping belongs to the process, not to a thread, and allows no access.
 unsafe impl Sync for Whole {}
 
 impl Whole {

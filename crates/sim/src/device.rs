@@ -129,8 +129,8 @@ impl CrashDevice {
         let mut recording = self.recording.lock();
         recording.advance(step);
         let mut blocks = recording.base.blocks.clone();
-        // Of the events that are not durable, none survives in one of four power cuts, all survive
-        // in one of four, and some survive in two of four.
+        // Chooses how many of the events that are not durable survive the power cut: none in one of
+        // four cuts, all in one of four, some in two of four.
         let odds = [0, 4, 1 + rng.below(3), 1 + rng.below(3)][rng.below(4)];
         for event in &recording.base.open {
             match event {

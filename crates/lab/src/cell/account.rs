@@ -118,9 +118,8 @@ fn known(sync: SyncCount) -> SyncRow {
     SyncRow { count: sync.count, blocking: Some(sync.blocking), bytes: sync.bytes, seconds: Some(sync.seconds) }
 }
 
-/// Returns the number of syncs for each kind of file in [`SYNC_KINDS`], one row per kind. A kind
-/// that is missing in `counted` has zero syncs. If `counted` is `None`, the row of each kind is
-/// unknown.
+/// Returns the number of syncs for each kind in [`SYNC_KINDS`], one row per kind. A kind that is
+/// missing in `counted` has zero syncs. If `counted` is `None`, the row of each kind is unknown.
 fn sync_rows(counted: Option<BTreeMap<String, SyncRow>>) -> SyncRows {
     let Some(counted) = counted else {
         return SyncRows { kinds: SYNC_KINDS.map(|kind| (kind.to_string(), None)).into(), ..SyncRows::default() };

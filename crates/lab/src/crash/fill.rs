@@ -206,8 +206,8 @@ mod tests {
 
     #[test]
     fn batches_that_become_durable_by_themselves_are_promised_like_synced_ones() {
-        // On a machine with slow syncs, fewer batches become durable in the same time, so the test
-        // repeats with longer pauses between the batches.
+        // On a machine with slow syncs, fewer batches become durable in the same time. The test
+        // therefore repeats with longer pauses between the batches.
         let mut alone = [2, 8, 32].map(Duration::from_secs).into_iter().map(|min_duration| {
             let (reported, script) = promised("terrace:leveldb+durability=background", min_duration);
             assert!(reported.is_sorted_by(|a, b| a < b), "{reported:?}");

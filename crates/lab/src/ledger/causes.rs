@@ -83,8 +83,8 @@ struct WriteCounter {
     /// the block, the flag [`WRITTEN`] is set, too.
     owners: Vec<u8>,
     block_bytes: u64,
-    /// Two lookups of a file's kind by its inode: the first one in the directory of the store, the
-    /// second one in the whole file system.
+    /// Two lookups, which find the kind of a file by its inode: the first one searches the
+    /// directory of the store, the second one the whole file system.
     names: [Names; 2],
     pairs: EntryFiles,
     /// The kind of each file by inode, noted when the file was created. ext4 allocates blocks only

@@ -144,7 +144,8 @@ impl Findings {
     }
 
     /// Returns the value of a figure in one round, or its median over all rounds if `round` is
-    /// `None`. `context` contains the labels of the axes that the figure does not determine.
+    /// `None`. `context` contains the labels (values) of the axes that the figure itself does not
+    /// mention.
     pub fn figure(&self, figure: &Figure, context: &[(String, String)], round: Option<u32>) -> Result<f64, String> {
         let at = bind_axes(figure, context);
         let one = |at: &[(String, String)]| {
@@ -184,9 +185,9 @@ fn bind_axes(figure: &Figure, context: &[(String, String)]) -> Vec<(String, Stri
     figure.at.iter().chain(free).cloned().collect()
 }
 
-/// Looks up figures in the results of a study. The fields are the results, the labels of the axes
-/// that a figure does not determine, and the round. If the round is `None`, a figure is the median
-/// over all rounds.
+/// Looks up figures in the results of a study. The fields are the results, the labels (values) of
+/// the axes that a figure does not mention, and the round. If the round is `None`, a figure is the
+/// median over all rounds.
 pub struct FiguresAt<'a>(pub &'a Findings, pub &'a [(String, String)], pub Option<u32>);
 
 impl Lookup for FiguresAt<'_> {
