@@ -25,7 +25,8 @@ pub struct Past {
     path: PathBuf,
     len: u64,
     events: Vec<Event>,
-    /// Versions of each block in the order of events, by block number.
+    /// The versions of each block, by block number. The versions of a block are in the order of the
+    /// events that wrote them.
     blocks: HashMap<u64, Vec<Version>>,
 }
 

@@ -91,7 +91,7 @@ impl Image {
         self.was_cut
     }
 
-    /// Saves the state and ends the use.
+    /// Saves the drive's state and ends the use of the drive.
     ///
     /// # Errors
     /// If the state cannot be saved; the previous one remains.

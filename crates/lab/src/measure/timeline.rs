@@ -103,7 +103,7 @@ impl Timeline {
         self.ends = self.began + self.length * self.spans.len() as u32;
     }
 
-    /// Adds the operations and latencies of another thread in the same run.
+    /// Adds the operations and latencies of another thread of the same run to this timeline.
     pub fn add(&mut self, mut other: Timeline) {
         while self.length < other.length {
             self.coarsen();

@@ -22,7 +22,8 @@ use std::sync::atomic::{
 #[derive(Debug)]
 pub struct Model {
     slots: Slots,
-    /// Whether generations must be exact. Otherwise the model may store them modulo 256.
+    /// Whether the model must store the exact generation (number of changes) of each key. Otherwise
+    /// it may store generations modulo 256.
     exact: bool,
 }
 
@@ -81,8 +82,8 @@ fn next(newest: u32, put: bool) -> u32 {
 }
 
 impl Model {
-    /// Creates a model of `len` keys that were never written. If `exact`, generations are exact.
-    /// Otherwise they may be stored modulo 256.
+    /// Creates a model of `len` keys that were never written. If `exact`, the model stores exact
+    /// generations (numbers of changes). Otherwise it may store them modulo 256.
     pub fn new(len: u64, exact: bool) -> Model {
         // The allocator returns zeroed memory, and pages of it that are never used take no memory.
         let slots = vec![0u64; len as usize].into_iter().map(AtomicU64::new).collect();
