@@ -120,8 +120,8 @@ pub struct LedgerDelta {
     /// sums differ, or if too much is `unknown`, the causes are omitted and a note gives the
     /// reason.
     pub device_by_cause: Option<BTreeMap<String, u64>>,
-    /// The `rewritten` bytes of `device_by_cause`, by the kind of file. They are known if the
-    /// causes are known.
+    /// The bytes of cause `rewritten` in `device_by_cause`, by the kind of the file. This figure is
+    /// known only if `device_by_cause` is known.
     pub device_rewritten_by_kind: Option<BTreeMap<String, u64>>,
     /// Bytes read from the block device, by all processes.
     pub device_read_bytes: Option<u64>,
