@@ -36,10 +36,11 @@ const SUBJECTS: [Subject; 3] = [
     },
 ];
 
-/// Accepted factor between a count and its limit, because compilers and C libraries differ.
+/// Factor by which a count may exceed its limit, because compilers and C libraries differ between
+/// machines.
 const TOLERANCE: f64 = 1.05;
-/// Accepted difference per operation in instructions, allocations and calls. 0.02 is 400
-/// allocations or calls in 20,000 operations.
+/// Number by which a count per operation may exceed its limit in addition: instructions,
+/// allocations, calls. 0.02 is 400 allocations or calls in 20,000 operations.
 const SLACK: [f64; 3] = [10.0, 0.02, 0.02];
 const HEAD: &str =
     "# What one operation costs at most, see xtask/src/counts.rs: preset kind instructions allocations calls\n";
@@ -134,8 +135,8 @@ impl Subject {
             valgrind.arg(program).args([&line.preset, &line.kind]).output().context("run valgrind (install it)")?;
         let log = String::from_utf8_lossy(&output.stderr);
         let instructions = log.lines().find_map(|line| line.split_once("Collected :")?.1.trim().parse::<f64>().ok());
-        // Allocations and calls are counted in a second run without valgrind, because valgrind may
-        // split one system call into several.
+        // Allocations and system calls are counted in a second run without valgrind, because
+        // valgrind may split one system call into several.
         let alone = Command::new(program).args([&line.preset, &line.kind]).output();
         let alone = alone.with_context(|| program.display().to_string())?;
         let told = String::from_utf8_lossy(&alone.stdout);

@@ -14,8 +14,8 @@ use std::{
 
 const PAGE: &str = "docs/licences.md";
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
-/// Groups of dependencies on the page: the workspace packages whose dependencies form the group,
-/// and its title. A dependency belongs to the first group that matches.
+/// Groups of dependencies in docs/licences.md. A group has the workspace packages whose
+/// dependencies belong to it, and a title. A dependency belongs to the first group that matches.
 const USERS: &[(&str, &str)] =
     &[("terrace", "the library"), ("terrace-cli", "the command"), ("", "tests, tools, bindings")];
 

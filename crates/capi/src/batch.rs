@@ -1,4 +1,4 @@
-//! `leveldb_writebatch_t`.
+//! The functions of `leveldb_writebatch_t`, a batch of writes.
 #![expect(unsafe_code, reason = "C passes pointers with lengths, and callbacks")]
 use crate::{
     error::{Kind, Message},
@@ -9,11 +9,11 @@ use std::ptr;
 use terrace::{Op, WriteBatch};
 use terrace_format::batch;
 
-/// `leveldb_writebatch_t`.
+/// The C handle `leveldb_writebatch_t`: a batch of writes.
 pub struct Batch(pub WriteBatch);
 
-/// Decodes a batch of puts and deletes from a WAL record, which is also LevelDB's representation in
-/// memory. Its sequence number may be any number, and has no effect.
+/// Decodes a batch of puts and deletes from a WAL record. LevelDB's batches in memory have the same
+/// encoding. The sequence number in the record may be any number and has no effect.
 pub fn decode(record: &[u8]) -> Result<WriteBatch, Message> {
     let mut record = record.to_vec();
     if let Some(sequence) = record.first_chunk_mut::<8>() {
@@ -74,7 +74,7 @@ type Put = unsafe extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize)
 type Deleted = unsafe extern "C" fn(*mut c_void, *const u8, usize);
 
 /// # Safety
-/// `put` and `deleted` accept `state`, and bytes that are valid during the call.
+/// `put` and `deleted` accept the pointer `state`, and bytes that are valid only during their call.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_writebatch_iterate(batch: &Batch, state: *mut c_void, put: Put, deleted: Deleted) {
     for op in batch.0.ops() {
@@ -89,8 +89,9 @@ unsafe extern "C" fn leveldb_writebatch_iterate(batch: &Batch, state: *mut c_voi
     }
 }
 
-/// Appends the operations of `source`, which may be `destination`. The arguments are no references,
-/// because both would then refer to one batch.
+/// Appends the operations of `source` to `destination`. Both may be the same batch. The arguments
+/// are pointers and not references, because Rust forbids a mutable and a second reference to one
+/// batch.
 ///
 /// # Safety
 /// Both are batches that no other call uses.

@@ -1,4 +1,4 @@
-//! `leveldb_comparator_t`: an order of keys defined by C functions.
+//! The functions of `leveldb_comparator_t`, an order of keys that C functions define.
 #![expect(unsafe_code, reason = "C passes callbacks and their state")]
 use crate::memory;
 use libc::{c_int, c_void};
@@ -6,7 +6,7 @@ use std::{cmp::Ordering, sync::Arc};
 
 type Compare = unsafe extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize) -> c_int;
 
-/// `leveldb_comparator_t`.
+/// The C handle `leveldb_comparator_t`.
 pub struct Comparator {
     pub order: Arc<Order>,
     destructor: unsafe extern "C" fn(*mut c_void),
@@ -22,7 +22,7 @@ pub struct Order {
 
 // SAFETY: as in LevelDB, the header requires a `compare` that several threads may call at once.
 unsafe impl Send for Order {}
-// SAFETY: as above.
+// SAFETY: as in LevelDB, the header requires a `compare` that several threads may call at once.
 unsafe impl Sync for Order {}
 
 impl terrace::Comparator for Order {

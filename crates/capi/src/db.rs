@@ -1,4 +1,4 @@
-//! `leveldb_t`: an open store, its reads and writes, and its snapshots.
+//! The functions of `leveldb_t`, an open store: its reads and writes, and its snapshots.
 #![expect(unsafe_code, reason = "C passes pointers with lengths")]
 use crate::{
     batch::{self, Batch},
@@ -12,7 +12,7 @@ use libc::{c_int, c_void};
 use std::{path::Path, ptr, slice};
 use terrace::Snapshot;
 
-/// `leveldb_t`.
+/// The C handle `leveldb_t`: an open store.
 pub struct Db(pub terrace::Db);
 
 /// Opens the store in the directory `path`, or in memory. As in LevelDB, the parent of the
@@ -48,7 +48,7 @@ unsafe extern "C" fn leveldb_open(options: &Options, name: *const u8, errptr: &m
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_close(db: Box<Db>) {
     // The error is ignored, because the C function cannot return one. Acknowledged writes are in
-    // the WAL, and synced ones stay durable.
+    // the WAL, and synced writes stay durable.
     let _ = db.0.close();
 }
 
@@ -70,7 +70,7 @@ unsafe extern "C" fn leveldb_put(
 }
 
 /// # Safety
-/// The key has the given length.
+/// `key` refers to `keylen` readable bytes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_delete(
     db: &Db,
@@ -90,7 +90,7 @@ extern "C" fn leveldb_write(db: &Db, options: &WriteOptions, batch: &Batch, errp
 }
 
 /// # Safety
-/// The representation has the given length.
+/// `rep` refers to `length` readable bytes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn terrace_write(
     db: &Db,
@@ -110,7 +110,7 @@ extern "C" fn terrace_flush(db: &Db, errptr: &mut Failure) {
 }
 
 /// # Safety
-/// The key has the given length.
+/// `key` refers to `keylen` readable bytes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_get(
     db: &Db,
@@ -128,8 +128,8 @@ unsafe extern "C" fn leveldb_get(
 }
 
 /// # Safety
-/// The key has the given length. `receive` accepts `state`, and bytes that are valid during the
-/// call.
+/// `key` refers to `keylen` readable bytes. `receive` accepts the pointer `state`, and bytes that
+/// are valid only during its call.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn terrace_get(
     db: &Db,
@@ -192,7 +192,8 @@ unsafe extern "C" fn leveldb_property_value(db: &Db, propname: *const u8) -> *mu
 /// function cannot return an error.
 ///
 /// # Safety
-/// All arrays have `num_ranges` elements, and the keys have the given lengths.
+/// All arrays have `num_ranges` elements. Each key refers to as many readable bytes as the element
+/// of its array of lengths says.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_approximate_sizes(
     db: &Db,

@@ -1,4 +1,5 @@
-//! `leveldb_env_t`: the operating system's environment, and environments with stores in memory.
+//! The functions of `leveldb_env_t`, the environment in which stores are opened: the operating
+//! system, or an environment whose stores are in memory.
 #![expect(unsafe_code, reason = "exported functions keep their C names")]
 use crate::memory;
 use std::{
@@ -12,7 +13,7 @@ use std::{
 use terrace::{Db, Error, Options, Result, Storage, repair_on};
 use terrace_storage::{Location, Memory, placement::OpenMode};
 
-/// `leveldb_env_t`. `None` is the environment of the operating system.
+/// The C handle `leveldb_env_t`. `None` is the environment of the operating system.
 pub struct Env(pub Option<MemoryStores>);
 
 /// The stores of an environment in memory, by their paths. A store keeps its contents while it is

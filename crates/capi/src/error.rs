@@ -1,5 +1,5 @@
-//! Errors in LevelDB's C form: a string from `malloc`. Its first words name the kind of error, as
-//! in LevelDB.
+//! Errors in LevelDB's C form. An error is a string from `malloc`. As in LevelDB, the first words
+//! of the string name the kind of the error.
 #![expect(unsafe_code, reason = "strings from malloc, and exported functions keep their C names")]
 use crate::{extra::kind as number, memory};
 use libc::c_int;
@@ -11,8 +11,9 @@ use terrace::Error;
 pub struct Failure(*mut u8);
 
 impl Failure {
-    /// Returns the value of `result`. An error frees the older string, stores its own, and is the
-    /// last error of the thread. A success leaves both unchanged.
+    /// Returns the value of `result`. If `result` is an error, frees the previous string, stores
+    /// the string of the error, and makes the error the last one of this thread. If `result` is a
+    /// success, the string and the last error stay unchanged.
     pub fn of<T>(&mut self, result: Result<T, impl Into<Message>>) -> Option<T> {
         let Message { kind, number, text } = match result {
             Ok(value) => return Some(value),
@@ -88,8 +89,9 @@ impl From<Error> for Message {
     }
 }
 
-/// Returns the kind of an error message of this library, and stores the text after the first words
-/// in `message`. A text of another source is an I/O error.
+/// Returns the kind of the error message `error`, which it recognises by the first words of the
+/// message. Stores a pointer to the rest of the text in `message`. A text that does not begin with
+/// the words of a kind is an I/O error.
 ///
 /// # Safety
 /// `error` is zero-terminated.
@@ -99,7 +101,7 @@ unsafe extern "C" fn terrace_error_kind(error: *const u8, message: Option<&mut *
     let text = unsafe { memory::text(error) };
     let found = Kind::ALL.into_iter().find(|kind| text.starts_with(kind.words().as_bytes()));
     if let Some(message) = message {
-        // The words are a part of the text, so the result is inside it.
+        // The first words are a part of the text, so the pointer to the rest is inside the text.
         *message = text[found.map_or(0, |kind| kind.words().len())..].as_ptr();
     }
     found.unwrap_or(Kind::IoError) as c_int

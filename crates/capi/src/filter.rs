@@ -1,4 +1,5 @@
-//! `leveldb_filterpolicy_t`: filters defined by C functions, and the Bloom filter.
+//! The functions of `leveldb_filterpolicy_t`: filters that C functions define, and the Bloom
+//! filter.
 #![expect(unsafe_code, reason = "C passes callbacks and their state")]
 use crate::memory;
 use libc::{c_char, c_int, c_void};
@@ -8,7 +9,7 @@ use terrace::{Bloom, FilterPolicy};
 type Create = unsafe extern "C" fn(*mut c_void, *const *const u8, *const usize, c_int, *mut usize) -> *mut u8;
 type MayMatch = unsafe extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize) -> u8;
 
-/// `leveldb_filterpolicy_t`.
+/// The C handle `leveldb_filterpolicy_t`.
 pub struct Filter {
     pub policy: Arc<dyn FilterPolicy>,
     /// The destructor and the state of a policy that is defined by C functions; `None` for the
@@ -27,7 +28,7 @@ struct Foreign {
 
 // SAFETY: as in LevelDB, the header requires functions that several threads may call at once.
 unsafe impl Send for Foreign {}
-// SAFETY: as above.
+// SAFETY: as in LevelDB, the header requires functions that several threads may call at once.
 unsafe impl Sync for Foreign {}
 
 impl FilterPolicy for Foreign {
@@ -50,7 +51,8 @@ impl FilterPolicy for Foreign {
     }
 
     fn may_match(&self, key: &[u8], filter: &[u8]) -> bool {
-        // SAFETY: as above.
+        // SAFETY: guaranteed by the caller of `leveldb_filterpolicy_create`: the function may be
+        // called.
         let answer = unsafe { (self.may_match)(self.state, key.as_ptr(), key.len(), filter.as_ptr(), filter.len()) };
         answer != 0
     }
@@ -92,8 +94,9 @@ extern "C" fn leveldb_filterpolicy_destroy(filter: Option<Box<Filter>>) {
 }
 
 /// # Safety
-/// Both arrays have `num_keys` elements, and the keys have the given lengths. `receive` accepts
-/// `state`, and bytes that are valid during the call.
+/// Both arrays have `num_keys` elements. Each key refers to as many readable bytes as the element
+/// of `lengths` says. `receive` accepts the pointer `state`, and bytes that are valid only during
+/// its call.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn terrace_filterpolicy_create_filter(
     filter: &Filter,
@@ -114,7 +117,7 @@ unsafe extern "C" fn terrace_filterpolicy_create_filter(
 }
 
 /// # Safety
-/// Key and filter have the given lengths.
+/// `key` refers to `keylen` readable bytes, and `bytes` to `length` readable bytes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn terrace_filterpolicy_key_may_match(
     filter: &Filter,

@@ -1,4 +1,5 @@
-//! `leveldb_iterator_t`: a cursor that stores its last error, because its moves cannot return one.
+//! The C handle `leveldb_iterator_t`: a cursor that stores its last error, because the functions
+//! that move it cannot return an error.
 #![expect(unsafe_code, reason = "C passes pointers with lengths")]
 use crate::{error::Failure, memory};
 use terrace::{Cursor, Error, Result};

@@ -1,4 +1,4 @@
-//! A function of the program that receives the lines of the info log.
+//! A logger: a function of the C program that receives the lines of the info log.
 #![expect(unsafe_code, reason = "C passes a callback and its state")]
 use crate::options::Options;
 use libc::c_void;
@@ -15,7 +15,7 @@ pub struct Logger {
 
 // SAFETY: the header requires a function that several threads may call at once.
 unsafe impl Send for Logger {}
-// SAFETY: as above.
+// SAFETY: the header requires a function that several threads may call at once.
 unsafe impl Sync for Logger {}
 
 impl Logger {

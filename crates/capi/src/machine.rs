@@ -1,4 +1,4 @@
-//! `leveldb_cache_t`, and the version of the interface.
+//! The functions of `leveldb_cache_t`, and the functions that return the version of the interface.
 #![expect(unsafe_code, reason = "exported functions keep their C names")]
 use libc::c_int;
 

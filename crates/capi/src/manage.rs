@@ -1,4 +1,4 @@
-//! Functions on stores that are not open: destroy and repair.
+//! The C functions on stores that are not open: destroy and repair.
 #![expect(unsafe_code, reason = "C passes zero-terminated strings")]
 use crate::{error::Failure, memory, options::Options, refusal};
 use terrace::{Db, Error};

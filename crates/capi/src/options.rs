@@ -1,7 +1,7 @@
 //! `leveldb_options_t`, `leveldb_readoptions_t` and `leveldb_writeoptions_t`.
 //!
-//! Numbers outside LevelDB's bounds are changed to the nearest bound, so that every value that
-//! LevelDB accepts is accepted.
+//! Numbers outside LevelDB's bounds are changed to the nearest bound. The library therefore accepts
+//! every value that LevelDB accepts.
 #![expect(unsafe_code, reason = "C passes zero-terminated strings")]
 use crate::{
     comparator::{Comparator, Order},
@@ -16,8 +16,8 @@ use libc::{c_int, c_void};
 use std::sync::Arc;
 use terrace::{Codec, Error, FilterPolicy, Result, Snapshot};
 
-/// LevelDB's limit of open files includes this number of files that are not SSTables. Terrace's
-/// limit counts only SSTables.
+/// Number of open files that are not SSTables. LevelDB's limit of open files includes these files,
+/// while Terrace's limit counts only SSTables.
 const OTHER_FILES: c_int = 10;
 
 /// `leveldb_options_t`.

@@ -1,5 +1,6 @@
-//! Messages of refused opens, destroys and repairs: LevelDB's text, where the situation is one of
-//! LevelDB's, because programs search for it. Terrace's own text follows in parentheses.
+//! Messages of opens, destroys and repairs that were refused. If LevelDB refuses the same call, the
+//! message begins with LevelDB's text, because programs search for that text. Terrace's own text
+//! follows in parentheses.
 //!
 //! Source of the texts: the messages of LevelDB 1.23.
 #![expect(unsafe_code, reason = "a call of the operating system")]
@@ -7,7 +8,7 @@ use crate::error::{Kind, Message};
 use std::{ffi::CString, io, os::unix::ffi::OsStrExt, path::Path};
 use terrace::{Error, Options};
 
-/// Returns the message for `error`, which refused to open the store `path` with `options`.
+/// Returns the message for an open of the store `path` with `options` that failed with `error`.
 pub fn of_open(path: &Path, options: &Options, error: Error) -> Message {
     let shown = path.display();
     match &error {
@@ -37,7 +38,7 @@ pub fn of_open(path: &Path, options: &Options, error: Error) -> Message {
     }
 }
 
-/// Returns the message for `error`, which refused to destroy or repair the store `path`.
+/// Returns the message for a destroy or repair of the store `path` that failed with `error`.
 pub fn of_lock(path: &Path, error: Error) -> Message {
     let lock = format!("{}/LOCK", path.display());
     match &error {
@@ -58,7 +59,8 @@ pub fn of_lock(path: &Path, error: Error) -> Message {
 }
 
 /// Returns the reason why no lock file can be created in the existing directory `path`. LevelDB
-/// locks a directory before it looks for a store, so it reports this reason.
+/// locks a directory before it looks for a store in it, so LevelDB reports this reason and not that
+/// the store is missing.
 fn no_lock(path: &Path) -> Option<String> {
     let directory = CString::new(path.as_os_str().as_bytes()).ok()?;
     // SAFETY: the name ends in a zero byte and outlives the call.
@@ -66,8 +68,8 @@ fn no_lock(path: &Path) -> Option<String> {
     denied.then(io::Error::last_os_error).as_ref().and_then(reason)
 }
 
-/// Returns the name of the comparator of an existing store from the engine's text about a different
-/// one.
+/// Returns the name of the comparator of an existing store. `text` is the engine's error message,
+/// which says that this comparator differs from the one in the options.
 fn stored_comparator(text: &str) -> Option<&str> {
     let after = text.strip_prefix("the store is sorted by comparator \"")?;
     after.split_once("\", the options say ").map(|(stored, _)| stored)

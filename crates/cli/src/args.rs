@@ -110,7 +110,7 @@ impl Store {
     }
 
     /// Returns whether the flags set option `name`. With an options file the result is always true,
-    /// because the file may set it.
+    /// because the file may set the option.
     pub fn names(&self, name: &str) -> bool {
         let names = |setting: &String| setting.split_once('=').is_some_and(|(named, _)| named == name);
         self.settings.options_file.is_some() || self.settings.options.iter().any(names)
@@ -161,8 +161,8 @@ impl Family {
         }
     }
 
-    /// Returns the selected family. Without the flag, the store may have only one, so that no pair
-    /// is left out unnoticed.
+    /// Returns the selected family. Without the flag, the store may have only one family; otherwise
+    /// the command would leave out pairs of the other families, and the user would not notice.
     pub fn of_only(&self, db: &Db) -> Result<ColumnFamily> {
         let names = db.cf_names();
         if self.name.is_none() && names.len() > 1 {
@@ -244,7 +244,8 @@ pub struct Range {
 
 impl Range {
     /// Returns read options for one pass over the range. The pass does not fill the block cache,
-    /// because its blocks are read once and would only evict others.
+    /// because it reads each block only once, and its blocks would evict blocks that other reads
+    /// need.
     pub fn options(&self, bytes: &Bytes) -> Result<ReadOptions> {
         let mut options = ReadOptions::new().fill_cache(false);
         if let Some(from) = bytes.read_flag("--from", self.from.as_deref())? {

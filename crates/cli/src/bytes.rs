@@ -4,8 +4,8 @@
 //! ```text
 //! raw      the bytes themselves
 //! hex      two digits per byte; written in lower case, read in either
-//! escaped  printable ASCII unchanged; \\ \t \n \r for those four, \xNN for all other bytes.
-//!          Reading accepts any unescaped byte, so UTF-8 text may be typed in.
+//! escaped  printable ASCII unchanged; backslash, tab, newline, return as \\ \t \n \r; other
+//!          bytes as \xNN. Reading accepts any unescaped byte, so UTF-8 text may be typed in.
 //! ```
 use anyhow::{Result, bail};
 
@@ -101,8 +101,8 @@ fn decode_hex(text: &[u8]) -> Result<Vec<u8>> {
 
 const NO_DIGIT: u8 = 0xff;
 
-/// The value of each byte as a hex digit. The table makes decoding one load per byte, without a
-/// branch.
+/// The value of each byte as a hexadecimal digit. With this table, decoding takes one load per byte
+/// and no branch.
 const DIGITS: [u8; 256] = {
     let mut digits = [NO_DIGIT; 256];
     let mut value = 0;

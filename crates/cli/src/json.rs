@@ -1,6 +1,6 @@
-//! Converts keys and values to and from JSON. UTF-8 text is a JSON string. Other bytes are an
-//! object `{"base64": "…"}` (RFC 4648, padded). A reader distinguishes the two forms by the JSON
-//! type.
+//! Converts keys and values to and from JSON. UTF-8 text is a JSON string. All other bytes are an
+//! object `{"base64": "…"}` (RFC 4648, padded). A reader recognises which of the two forms a value
+//! has by its JSON type.
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 

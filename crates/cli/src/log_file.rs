@@ -17,8 +17,8 @@ pub struct LogFile {
     pub ours: bool,
 }
 
-/// Returns the original name of a file that an open set aside under `lost/`. An open adds `-2`,
-/// `-3` and so on to the name if the name is already used there.
+/// Returns the original name of a file that an open has moved to `lost/`. If that name was already
+/// used there, the open has appended `-2`, `-3` and so on.
 fn original(name: &str) -> Option<FileName> {
     FileName::parse(name).or_else(|| FileName::parse(name.rsplit_once('-')?.0))
 }

@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let mut out = BufWriter::with_capacity(64 << 10, io::stdout().lock());
     let done = cli.command.run(&mut out);
-    // Flush stdout even after a failure, because the output before the failure is valid.
+    // Stdout is flushed even after a failure, because the output before the failure is valid.
     let done = done.and(out.flush().map_err(Into::into));
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -54,8 +54,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Formats an error with its causes on one line. Skips a cause if the line already ends with its
-/// text.
+/// Formats an error with its causes on one line. A cause is omitted if the line already ends with
+/// the text of this cause.
 fn message(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |line, cause| match line.as_str() {
         "" => cause,
@@ -73,8 +73,8 @@ fn is_damage(error: &anyhow::Error) -> bool {
     }
 }
 
-/// Returns whether the error is a broken pipe. Stores write only to files, so the broken pipe must
-/// be stdout.
+/// Returns whether the error is a broken pipe. The broken pipe must be stdout, because stores write
+/// only to files.
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let closed = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
     error.chain().any(|cause| cause.downcast_ref().is_some_and(closed))

@@ -1,4 +1,4 @@
-//! Progress bars. They are shown on standard error if it is a terminal.
+//! Progress bars of commands that take long. They are shown on standard error if it is a terminal.
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
 use terrace::ColumnFamily;

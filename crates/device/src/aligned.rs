@@ -1,4 +1,4 @@
-//! Aligned memory for direct I/O.
+//! A buffer of aligned memory. Direct I/O requires that the memory of a read or write is aligned.
 use std::{fs::File, io, os::unix::fs::FileExt};
 
 /// The largest alignment that devices require, in bytes.
@@ -19,7 +19,7 @@ impl Aligned {
         Aligned { bytes, begin, len }
     }
 
-    /// Fills `into`, which has the buffer's length, from `offset` of `file`.
+    /// Fills `into` with the bytes of `file` from `offset` on. `into` has the buffer's length.
     pub fn read(mut self, file: &File, offset: u64, into: &mut [u8]) -> io::Result<()> {
         let aligned = &mut self.bytes[self.begin..self.begin + self.len];
         file.read_exact_at(aligned, offset)?;
@@ -27,7 +27,8 @@ impl Aligned {
         Ok(())
     }
 
-    /// Copies `bytes`, which have the buffer's length, into the buffer and returns it.
+    /// Copies `bytes` into the buffer and returns the aligned copy. `bytes` have the buffer's
+    /// length.
     pub fn holding(&mut self, bytes: &[u8]) -> &[u8] {
         let aligned = &mut self.bytes[self.begin..self.begin + self.len];
         aligned.copy_from_slice(bytes);

@@ -1,6 +1,6 @@
 //! A device with a page cache like the kernel's. Small writes wait in memory for the next flush,
 //! and repeated writes of a page become one write. Unlike the kernel's cache, this cache is lost
-//! when the process ends. The cache is used to measure simulated drives within one process.
+//! when the process ends. Its purpose is to measure simulated drives within one process.
 use crate::{BlockDevice, Error, Result, Stream, error::check_range};
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ const PAGES_MAX: usize = 4096;
 
 type Pages = BTreeMap<u64, (Stream, Box<[u8]>)>;
 
-/// A write-back cache for another device.
+/// A write-back cache for the device `below`.
 pub struct Cached {
     below: Arc<dyn BlockDevice>,
     /// Waiting pages by page number. A write-back holds the lock until the pages are written, so

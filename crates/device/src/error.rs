@@ -30,27 +30,27 @@ pub enum Error {
     /// An invalid length, profile or option.
     #[error("{field}: {why}")]
     Impossible {
-        /// The field.
+        /// Name of the invalid field.
         field: &'static str,
-        /// The problem with its value.
+        /// The reason why the value of the field is invalid.
         why: String,
     },
     /// A corrupt file of the simulated drive. Nothing from the file is used.
     #[error("{file} is damaged at byte {offset}: {why}")]
     Damaged {
-        /// The file.
+        /// Name of the corrupt file.
         file: String,
         /// Offset of the corruption.
         offset: u64,
-        /// The problem.
+        /// Description of the corruption.
         why: String,
     },
     /// A malformed text or file. Nothing from it is used.
     #[error("{what}: {why}")]
     Malformed {
-        /// The text or file.
+        /// Name of the malformed text or file.
         what: String,
-        /// The problem.
+        /// The reason why the text or file is malformed.
         why: String,
     },
     /// An error of the operating system.

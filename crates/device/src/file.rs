@@ -20,11 +20,12 @@ const BLOCK: u32 = 4096;
 /// Maximum size in bytes of a folio (a group of pages in the kernel's page cache).
 const FOLIO_BYTES: u64 = 2 << 20;
 
-/// A block device in a regular file, or a real block device. It is locked against other processes.
+/// A block device in a regular file, or a real block device. The process that opens it locks it
+/// against other processes.
 ///
-/// In a regular file, a discard or a zeroing punches a hole. If the file system cannot punch
-/// holes, the range is overwritten with zeros. On a real device, a discard fails if the device
-/// does not support discards, and a discarded range may keep its contents.
+/// In a regular file, a discard or a zeroing punches a hole. If the file system cannot punch holes,
+/// the range is overwritten with zeros. On a real device, a discard fails if the device does not
+/// support discards, and a discarded range may keep its contents.
 pub struct File {
     /// The object that [`guarded`](File::guarded) attached to the descriptor. It must be dropped
     /// before the descriptor is closed.
@@ -36,7 +37,7 @@ pub struct File {
     is_node: bool,
     /// Runs flushes. `None` if the device was opened read-only.
     flushers: Option<Flushers>,
-    /// Whether discards are ignored to keep the space allocated.
+    /// Whether discards are ignored, so that the space of the file stays allocated.
     keeps: bool,
     /// Whether to bypass the page cache, which requires aligned memory.
     direct: bool,
@@ -266,7 +267,8 @@ impl BlockDevice for File {
             return Ok(()); // length 0 would mean the rest of the file
         }
         // The kernel drops a folio (a group of cached pages) only as a whole, so the range is
-        // widened to whole folios. The conversions are lossless, as in `punch`.
+        // widened to whole folios. The conversions lose no bits, because no file is longer than
+        // `off_t` can express.
         let (from, to) = (offset - offset % FOLIO_BYTES, (offset + len).next_multiple_of(FOLIO_BYTES).min(self.len));
         posix_fadvise(&self.file, from as i64, (to - from) as i64, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
             .map_err(|error| failed("drop cached pages of", &self.path, error.into()))
@@ -290,8 +292,8 @@ impl BlockDevice for File {
     }
 }
 
-/// Takes a lock. On a block device it retries for a second: when a device is closed, udev locks it
-/// briefly to probe its contents.
+/// Takes a lock, and retries for a second on a block device. The reason is udev: when a device is
+/// closed, udev locks it briefly to probe its contents.
 fn patiently(
     is_node: bool,
     lock: impl Fn() -> std::result::Result<(), TryLockError>,

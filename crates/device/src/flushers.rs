@@ -3,8 +3,8 @@
 //!
 //! The kernel reports a write failure once per open file description (`errseq_t`). If two flushes
 //! shared a description, only one of them would see the failure. Therefore each running flush uses
-//! its own description. All descriptions are opened together with the device, because a
-//! description that is opened later does not report earlier failures.
+//! its own description. The descriptions of all flushes are opened when the device is opened,
+//! because a description that is opened later does not report earlier failures.
 use super::node::Whole;
 use std::{
     fs::File,
@@ -43,8 +43,9 @@ impl Flushers {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let mut files: Vec<File> = (0..COUNT).filter_map(|_| writing.open(&path).ok()).collect();
         if files.is_empty() {
-            // Fallback if the file cannot be opened again. A clone has a disadvantage: it shares
-            // the file's lock, so a forked child process would keep this lock.
+            // The file cannot be opened again, so one clone of its descriptor serves all flushes. A
+            // clone has a disadvantage: it shares the file's lock, so a forked child process would
+            // keep this lock.
             files.push(file.try_clone()?);
         }
         let flusher = |file| Flusher { whole: if is_node { Whole::map(&file, bytes).ok() } else { None }, file };

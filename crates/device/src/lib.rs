@@ -39,9 +39,9 @@ use std::os::fd::BorrowedFd;
 pub struct Stream(pub u8);
 
 /// A block device. Offsets and lengths are in bytes and must be multiples of
-/// [`block_bytes`](Self::block_bytes); unaligned ranges and ranges beyond the end are rejected.
-/// A completed write is durable once a later [`flush`](Self::flush) has returned, and may become
-/// durable earlier.
+/// [`block_bytes`](Self::block_bytes). The device rejects unaligned ranges and ranges beyond its
+/// end. A completed write is durable once a later [`flush`](Self::flush) has returned, and may
+/// become durable earlier.
 pub trait BlockDevice: Send + Sync {
     /// Returns the size of the device in bytes.
     fn len_bytes(&self) -> u64;
@@ -84,9 +84,9 @@ pub trait BlockDevice: Send + Sync {
     }
 
     /// Drops the clean cached pages of a range, so that reads return the device's contents. Dirty
-    /// pages stay in the cache. The call is needed after a failed flush: the page cache may then
-    /// have pages that the device never received and that no later flush writes. It has no effect
-    /// on devices without a cache.
+    /// pages stay in the cache. A caller needs this after a failed flush: the page cache may then
+    /// have clean pages that the device never received, and no later flush writes them. The call
+    /// has no effect on devices without a cache.
     fn forget_cached(&self, offset: u64, len: u64) -> Result<()> {
         let _ = (offset, len);
         Ok(())

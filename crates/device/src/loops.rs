@@ -51,7 +51,8 @@ pub fn number_of(node: &Path) -> Result<Option<String>> {
     }
 }
 
-/// Returns the backing file from the sysfs folder of a block device.
+/// Returns the path of a loop device's backing file. `block` is the folder of the loop device in
+/// sysfs.
 fn backing(block: &Path) -> Option<PathBuf> {
     Some(fs::read_to_string(block.join("loop/backing_file")).ok()?.trim_end_matches('\n').into())
 }

@@ -1,4 +1,4 @@
-//! A sparse device in memory.
+//! A sparse block device in memory: blocks that were never written take no memory.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -7,8 +7,8 @@ use crate::{BlockDevice, Error, Result, Stream};
 
 const BLOCK: u32 = 4096;
 /// Chunk size in bytes. Chunks are so large that the allocator gets each one directly from the
-/// operating system. The system provides zero pages that occupy no memory until they are written,
-/// and it gets the memory of a freed chunk back immediately.
+/// operating system. The operating system provides zero pages that occupy no memory until they are
+/// written, and it gets the memory of a freed chunk back immediately.
 const CHUNK: usize = 1 << 20;
 
 /// A block device in memory. Unwritten chunks, and chunks discarded or zeroed as a whole, occupy
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(read[..4096], [0; 4096]);
     }
 
-    /// Compares the device with a simple one (a vector of bytes), for ranges within a chunk, ranges
+    /// The test compares the device with a vector of bytes, for ranges within a chunk, ranges
     /// across chunk borders, and whole chunks.
     #[test]
     fn ranges_across_chunks_equal_those_within() {

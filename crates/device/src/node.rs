@@ -11,7 +11,7 @@ use nix::{
 };
 use std::{ffi::c_void, fs::File, io, num::NonZeroUsize, ops::Range, os::fd::AsRawFd, ptr::NonNull};
 
-// BLKDISCARD of linux/fs.h: offset and length
+// Number of the ioctl BLKDISCARD (linux/fs.h). Its argument is an offset and a length.
 nix::ioctl_write_ptr_bad!(blkdiscard, 0x1277, [u64; 2]);
 
 /// Discards `len` bytes of the device and drops the dirty cached pages in the range. A discard
@@ -33,7 +33,7 @@ pub struct Whole {
 
 // SAFETY: the mapping belongs to the process, not to a thread, and allows no access.
 unsafe impl Send for Whole {}
-// SAFETY: as for `Send`: the mapping belongs to the process and allows no access.
+// SAFETY: the mapping belongs to the process, not to a thread, and allows no access.
 unsafe impl Sync for Whole {}
 
 impl Whole {
@@ -53,7 +53,8 @@ impl Whole {
     pub fn flush(&self, node: &File, ranges: &[Range<u64>]) -> io::Result<()> {
         let (all, first_page) = (self.bytes.get() as u64, 0..self.page);
         let mut ranges: Vec<_> = ranges.iter().filter(|range| !range.is_empty()).collect();
-        // If `ranges` is empty, the flush of any range still flushes the drive's cache.
+        // If `ranges` is empty, this flushes the first page, because the flush of any range also
+        // flushes the drive's cache.
         let last = ranges.pop().unwrap_or(&first_page);
         let wait = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
         ranges.iter().try_for_each(|range| write_back(node, range, libc::SYNC_FILE_RANGE_WRITE))?;

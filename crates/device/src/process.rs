@@ -10,8 +10,8 @@ use std::fs;
 /// whose parent has not waited for it yet, even if a thread of the process remains.
 pub fn identity(pid: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The program's name is in parentheses and may contain any character. The state follows it, and
-    // later, as field 22, the start time.
+    // The text of `/proc/PID/stat` has the program's name in parentheses, which may contain any
+    // character. The process state follows the name, and field 22 is the start time.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     if let "Z" | "X" = fields.next()? {
         return None;

@@ -1,4 +1,4 @@
-//! A device that delays requests to the speed of a given drive.
+//! A device that delays requests, so that they take as long as on a drive of a given speed.
 use crate::{BlockDevice, Result, Stream};
 use std::{
     ops::Range,
@@ -103,7 +103,7 @@ impl BlockDevice for Slow {
         self.below.write_zeroes(offset, len)
     }
 
-    /// Returns `None`: access to the backing file would bypass the pace.
+    /// Returns no backing file, because access to the file would bypass the simulated speed.
     fn backing(&self) -> Option<BorrowedFd<'_>> {
         if self.pace.bytes_per_s.is_some() { None } else { self.below.backing() }
     }

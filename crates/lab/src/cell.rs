@@ -7,7 +7,8 @@
 //! Event per line   ◀─────── Progress while it works, one Row per workload
 //! ```
 //!
-//! A figure that was not measured is `None` here and `null` in JSON. It is never an estimate.
+//! A field of a [`Row`] is `None` here and `null` in JSON if the cell did not measure the figure. A
+//! field never contains an estimate.
 mod account;
 mod cost;
 mod event;

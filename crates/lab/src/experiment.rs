@@ -147,9 +147,10 @@ because = "values are not compacted"
         }
     }
 
-    /// An expectation about the time of writes must also be stated for the settled time, which
-    /// includes the work that the engine deferred. The test exempts `readwhilewriting`, because its
-    /// time is that of the reads.
+    /// The test checks the built-in experiments: if one states an expectation about the time of
+    /// writes, it must state one about the settled time, too. The settled time includes the work
+    /// that the engine deferred. The workload `readwhilewriting` is exempt, because its time is
+    /// that of the reads.
     #[test]
     fn claims_on_writes_also_cover_the_settled_time() {
         for (name, _) in known::LIST {

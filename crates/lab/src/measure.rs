@@ -1,6 +1,5 @@
-//! Runs a job on several threads that start together. Measures the time of the job, and the
-//! latencies by kind of operation. The latencies have a histogram of the whole run, and a
-//! timeline.
+//! Runs a job on several threads that start together. Measures the time of the job, and the latency
+//! of each kind of operation: as a histogram of the whole run, and over time.
 mod kind;
 mod latencies;
 mod timeline;
@@ -132,8 +131,8 @@ impl Worker<'_> {
         self.recorded.is_some().then(Instant::now)
     }
 
-    /// Records the latency of an operation that began at `start`, which is a result of
-    /// [`now`](Worker::now).
+    /// Records the latency of an operation that began at `start`. `start` is the result of an
+    /// earlier call of [`now`](Worker::now).
     #[inline]
     pub fn record_since(&mut self, kind: Kind, start: Option<Instant>) {
         if let (Some(recorded), Some(start)) = (&mut self.recorded, start) {

@@ -22,8 +22,8 @@ use crate::{
 use anyhow::{Context, Result, ensure};
 use std::path::PathBuf;
 
-/// Cost of an operation apart from its bytes. It is expressed as a number of bytes that take the
-/// same time.
+/// Cost of an operation that does not depend on its bytes. The unit is bytes: the cost equals the
+/// time for transferring this number of bytes.
 const OPERATION_BYTES: usize = 500;
 
 /// A comparison of engines. All engines run the same number of rounds, and each cell (one engine

@@ -1,9 +1,9 @@
-//! The lab's interface to an engine. The engine is Terrace, a peer (another engine), or a fake
-//! with known costs.
+//! The lab's interface to an engine. An engine is Terrace, a peer (another engine), or a fake
+//! engine with known costs.
 //!
 //! An [`Engine`] opens stores, and a [`Target`] is one open store. Several threads call a target.
-//! During a measurement the driver makes no other calls, and a target must do only the work of the
-//! call, without bookkeeping.
+//! During a measurement the driver makes no calls except those that are measured. A target must
+//! therefore do only the work of a call, without bookkeeping.
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -37,8 +37,8 @@ pub struct Settings {
     pub verify_checksums: bool,
     /// Size limit of level 1.
     pub level_base: u64,
-    /// Three numbers of level 0 files: the number that triggers a compaction, the number that slows
-    /// writes down, and the number that stops them.
+    /// Three numbers of level 0 files: at the first one a compaction starts, at the second one
+    /// writes slow down, at the third one writes stop.
     pub l0_triggers: (u32, u32, u32),
     /// Maximum number of open files.
     pub max_open_files: u32,
@@ -88,8 +88,8 @@ pub enum StoreMedium {
     Both,
 }
 
-/// Name of the link to a device without a file system. The directory that contains the store
-/// contains this link.
+/// Name of the link to a device without a file system. The link is in the parent directory of the
+/// store.
 pub const BARE: &str = "bare";
 
 /// Removes the store at `dir`, which is a directory or a link to a device.
@@ -121,7 +121,7 @@ pub trait Engine: Send + Sync {
     /// Returns information about the engine's build. If the engine is not installed, the error
     /// explains how to install it.
     fn build(&self) -> std::result::Result<EngineBuild, String>;
-    /// Returns the settings that this engine cannot take over. Each has the value that the engine
+    /// Returns the settings that this engine does not support, each with the value that the engine
     /// uses instead. Reports print them.
     fn departures(&self, settings: &Settings) -> Vec<String>;
     /// Returns the storage medium that the engine's stores need.
@@ -133,8 +133,8 @@ pub trait Engine: Send + Sync {
         remove_store(dir)?;
         fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))
     }
-    /// Opens the store in `dir`, and creates it if it is missing. A setting for which the engine
-    /// has no substitute, such as a compression that it lacks, is an error.
+    /// Opens the store in `dir`, and creates it if it is missing. A setting that the engine can
+    /// neither use nor replace, such as a compression that it lacks, is an error.
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Target>>;
     /// Shortens the engine's timers from seconds to milliseconds for crash campaigns. Returns the
     /// minimum duration of a history (the batches that a crash test writes) in which all kinds of
@@ -178,8 +178,8 @@ pub trait Target: Send + Sync {
     fn scan(&self, from: Option<&[u8]>, reverse: bool, visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()>;
     /// Compacts the whole store, as db_bench's workload `compact` does.
     fn compact(&self) -> Result<()>;
-    /// Returns the written and the durable watermark (positions in the sequence of writes), if the
-    /// engine reports them.
+    /// Returns two watermarks, the position of the last write and that of the last durable write in
+    /// the sequence of writes. Returns `None` if the engine does not report them.
     fn watermarks(&self) -> Option<Watermarks> {
         None
     }

@@ -8,7 +8,7 @@
 //!   never end. A function pointer from a library is therefore valid until the process ends.
 //! - *Handles are live.* A [`Handle`] owns its object, destroys it exactly once, and is the only
 //!   way to reach it. An object may borrow other objects: a database borrows its cache, and an
-//!   iterator borrows its database. A field or a lifetime of the caller keeps the borrowed objects
+//!   iterator borrows its database. A field or a lifetime in the caller keeps the borrowed objects
 //!   alive.
 #![allow(unsafe_code)]
 pub(crate) mod common;
@@ -35,9 +35,9 @@ macro_rules! opaque {
     )* };
 }
 
-/// Declares a struct of C functions and its loader. The C function of a field is named
-/// `<prefix><field>`. If a function is missing in the library, the loader `bind` returns its name.
-/// The types must be transcribed from the library's header.
+/// Declares a struct of pointers to C functions and its loader `bind`. The C function of a field is
+/// named `<prefix><field>`. If the library lacks a function, `bind` returns the name of the
+/// function. The types must be transcribed from the library's header.
 macro_rules! functions {
     ($table:ident $(<$of:ident>)?; $($name:ident: fn($($arg:ty),*) $(-> $ret:ty)?;)*) => {
         /// Pointers to C functions. A call of one of them is unsafe. The methods of this module are
@@ -129,7 +129,7 @@ impl<T> Handle<T> {
 
 impl<T> Drop for Handle<T> {
     fn drop(&mut self) {
-        // SAFETY: the pointer came from the constructor that belongs to `destroy`, and only this
+        // SAFETY: the C constructor that belongs to `destroy` returned this pointer, and only this
         // handle destroys the object.
         unsafe { (self.destroy)(self.as_ptr()) }
     }

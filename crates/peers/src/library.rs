@@ -59,9 +59,10 @@ pub(crate) fn of_system(name: &str) -> Option<PathBuf> {
     paths.filter(|path| is_named(path) && !path.starts_with(&own)).map(Path::to_owned).next()
 }
 
-/// Searches `code` for the instruction `crc32` on eight bytes (F2, REX.W, 0F 38 F1). Every
-/// implementation that uses the CRC-32C instruction contains it. The same bytes occur once by
-/// chance in about one of ten thousand libraries of this size, and practically never twice.
+/// Returns whether `code` uses the CRC-32C instruction. Searches for the instruction `crc32` on
+/// eight bytes (F2, REX.W, 0F 38 F1), which every such implementation contains. By chance, these
+/// bytes occur once in about one of ten thousand libraries, and practically never twice, so two
+/// occurrences are required.
 fn hardware_crc(code: &[u8]) -> Option<bool> {
     #[cfg(target_arch = "x86_64")]
     {

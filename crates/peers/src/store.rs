@@ -1,4 +1,5 @@
-//! An open store of a library with LevelDB's C API. The code serves LevelDB and RocksDB.
+//! An open store of a library with LevelDB's C API. The code serves both LevelDB and RocksDB, whose
+//! C APIs have these functions in common.
 use crate::{
     Result,
     ffi::{
@@ -8,7 +9,8 @@ use crate::{
 };
 use std::ffi::CString;
 
-/// A library: its marker type, and the objects that only its stores have.
+/// A library with LevelDB's C API: its marker type, and the objects that only the stores of this
+/// library have.
 pub trait PeerLibrary: 'static {
     /// Objects that an open database borrows. They are dropped after the database is closed.
     type Parts: Send + Sync;

@@ -33,7 +33,7 @@ struct CrashFsInner {
     open_files_max: OnceLock<u64>,
 }
 
-/// Holders of `LOCK`: one exclusive, or any number of shared ones.
+/// The holders of the file `LOCK`: one exclusive holder, or any number of shared ones.
 #[derive(Default)]
 struct Holders {
     exclusive: bool,
@@ -61,8 +61,8 @@ impl CrashFs {
         self
     }
 
-    /// Aborts the journal, as after a device error. Uncommitted operations never become durable,
-    /// although the commit counter continues.
+    /// Aborts the journal, as after a device error. Operations that are not committed then never
+    /// become durable, although the commit counter continues.
     pub fn abort_journal(&self) {
         self.record(History::abort_journal);
     }
@@ -80,8 +80,8 @@ impl CrashFs {
         self.at(step, |history| history.power_loss(step, seed))
     }
 
-    /// Returns the directory right after `step`, as a killed process (without a power cut) leaves
-    /// it. Panics if there is no such step.
+    /// Returns the directory right after `step`, as a process leaves it that is killed there
+    /// without a power cut. Panics if there is no such step.
     pub fn state_after(&self, step: usize) -> Image {
         self.at(step, |history| history.state_after(step))
     }
@@ -254,8 +254,8 @@ impl Folders for CrashFs {
         self.record(|history| history.link(from, to))
     }
 
-    /// Syncs only the named folders and their files, because the contract of `sync_folders`
-    /// guarantees no more. The rest of the file system stays unsynced.
+    /// Syncs only the named folders and the files in them, because the interface guarantees no more
+    /// for `sync_folders`. The rest of the file system stays unsynced.
     fn sync_folders(&self, names: &[String]) -> io::Result<()> {
         self.record(|history| names.iter().try_for_each(|name| history.sync_folder(&format!("{name}/"))))
     }

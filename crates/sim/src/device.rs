@@ -3,7 +3,7 @@
 //!
 //! A completed flush makes all earlier writes durable. A completed flush of ranges makes the
 //! earlier writes within those ranges durable. Each other write or discard may have reached the
-//! medium or not, independently of the rest. A write may be torn between sectors of 512 bytes. A
+//! medium or not, independently of all others. A write may be torn between sectors of 512 bytes. A
 //! sector is never torn.
 use crate::Rng;
 use parking_lot::Mutex;
@@ -129,8 +129,8 @@ impl CrashDevice {
         let mut recording = self.recording.lock();
         recording.advance(step);
         let mut blocks = recording.base.blocks.clone();
-        // Of the events that are not durable, none survives in one of four power cuts, all survive
-        // in one of four, and some survive in two of four.
+        // Chooses how many of the events that are not durable survive the power cut: none in one of
+        // four cuts, all in one of four, some in two of four.
         let odds = [0, 4, 1 + rng.below(3), 1 + rng.below(3)][rng.below(4)];
         for event in &recording.base.open {
             match event {
@@ -210,8 +210,8 @@ impl Event {
         }
     }
 
-    /// Splits the event into parts. All blocks of a part have the same result of `holds`, which is
-    /// returned with the part.
+    /// Splits the event into parts of neighbouring blocks for which `holds` returns the same
+    /// result. Returns each part with this result.
     fn parts(&self, holds: impl Fn(u64) -> bool) -> Vec<(bool, Event)> {
         let range = match self {
             Event::Write(first, written) => *first..first + written.len() as u64,

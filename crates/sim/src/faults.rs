@@ -181,14 +181,15 @@ impl FaultFs {
         self.counter.lock().files.get(name).cloned().unwrap_or_default()
     }
 
-    /// Counts a sync call and executes `save`. If the file's unsynced data are already lost, the
-    /// kernel has nothing to write, so the call succeeds without `save`.
+    /// Counts a sync call and executes `save`. If an earlier failed sync has lost data of the file,
+    /// the kernel has nothing to write, so the call succeeds without `save`.
     fn sync_pages(&self, pages: &Pages, save: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         self.call(Needs::Sync).inspect_err(|_| pages.lose())?;
         if pages.lost_any() {
             return Ok(());
         }
-        // The sync does not cover bytes that are appended while it runs.
+        // The sync covers the bytes that were appended before it started, and no bytes that are
+        // appended while it runs.
         let bytes = pages.bytes();
         save().inspect(|()| pages.synced(bytes))
     }

@@ -61,7 +61,7 @@ impl FileSystem for Folder {
         self.disk.link(&self.file(from), &self.file(to))
     }
 
-    /// Hard-links a file of the first directory into this one.
+    /// Hard-links a file of the first directory into this second directory.
     fn take(&self, from: &dyn FileSystem, name: &str, to: &str) -> io::Result<bool> {
         assert_eq!(from.name(), self.disk.name(), "a folder takes files from its parent");
         self.disk.link(name, &self.file(to)).map(|()| true)

@@ -2,7 +2,7 @@
 //! with a few binary searches.
 //!
 //! A step is one recorded operation. Steps are numbered from 1, and step 0 is the initial state. A
-//! name refers to a file, and a file outlives its names, like an inode. A removed file can
+//! name refers to a file. As with an inode, a file exists longer than its names. A removed file can
 //! therefore reappear after a power cut.
 use crate::{Image, Rng, Rules, image::Content};
 use std::{
@@ -52,9 +52,9 @@ pub(crate) struct File {
     /// Length in bytes of the prefix that was written back but not synced. A journal commit that
     /// begins now makes this prefix durable.
     written_back: Timeline<usize>,
-    /// Punched ranges, each with the step of its hole. States before that step have the bytes,
-    /// later states have zeros. In this model a power cut never undoes a hole. No test relies on
-    /// that.
+    /// Punched ranges, each with the step of its hole. States before that step contain the bytes,
+    /// later states contain zeros. In this model a power cut never undoes a hole, but no test
+    /// relies on this.
     punched: Vec<(usize, Range<usize>)>,
     /// Whether space is allocated in advance. Appends within the allocated space are not journaled.
     pub preallocated: bool,
@@ -188,9 +188,9 @@ impl History {
 
     /// Models `fdatasync`. On ext4, a sync of a file with new metadata commits the journal, and the
     /// commit makes every earlier directory operation durable. A rename or link alone is not new
-    /// metadata of the file, and neither are bytes in preallocated space. The commit also covers
-    /// other files. The model nevertheless lets a power cut lose those files until the journal has
-    /// counted the commit.
+    /// metadata of the file. Bytes that were appended to preallocated space are not, either. The
+    /// commit also covers other files. The model nevertheless lets a power cut lose those files
+    /// until the journal has counted the commit.
     pub fn sync(&mut self, id: FileId) -> io::Result<()> {
         self.check_journal()?;
         let (now, last) = (self.step(), self.last_commit(self.steps));
@@ -231,8 +231,8 @@ impl History {
         self.journal.counted
     }
 
-    /// Returns the number of the running transaction. A file that changes now belongs to this
-    /// transaction.
+    /// Returns the number of the running journal transaction. A change of a file now belongs to
+    /// this transaction.
     pub fn running(&self) -> u32 {
         (self.journal.counted + 1) as u32 + u32::from(self.journal.in_flight.is_some())
     }
@@ -361,9 +361,9 @@ impl History {
         self.names.get(name).and_then(Timeline::now).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Removes from `names` those whose parent folder does not exist after the power cut. Either
-    /// the power cut lost the folder, or the removal of the folder survived and the removal of the
-    /// name did not.
+    /// Removes from `names` the names whose parent folder does not exist after the power cut. A
+    /// folder is missing for one of two reasons: the power cut lost it, or its removal survived the
+    /// power cut while the removal of the name did not.
     pub fn reachable(&self, mut names: BTreeMap<Arc<str>, FileId>) -> BTreeMap<Arc<str>, FileId> {
         // A folder sorts before its contents.
         let mut folders = BTreeSet::new();

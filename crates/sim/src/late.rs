@@ -1,11 +1,10 @@
 //! A durability mode for tests: durability handles (they say whether a build's files are durable
 //! yet) become durable late, out of order, or never.
 //!
-//! The engine may remove an obsolete file only when its replacement is durable
-//! (docs/durability.md, §2). If handles were durable immediately, tests would never exercise this
-//! rule. Here each build (the files of one flush or compaction) becomes durable only after some
-//! calls of `advance`, and its files are synced only then. A power cut before that really loses
-//! them.
+//! The engine may remove an obsolete file only when its replacement is durable (docs/durability.md,
+//! §2). If handles were durable immediately, tests would never exercise this rule. In this mode
+//! each build (the files of one flush or compaction) becomes durable only after some calls of
+//! `advance`. Its files are synced only then, so a power cut before that really loses them.
 use crate::Rng;
 use parking_lot::Mutex;
 use std::{io, time::Duration};
@@ -18,8 +17,8 @@ use terrace_storage::{
 /// Longest time that a build waits, in calls of `advance`.
 const STEPS_MAX: usize = 12;
 
-/// The durability tracker of this module. The wait and the failure of the n-th build depend only
-/// on the seed and on n.
+/// The durability tracker of this module. It delays the n-th build for a number of calls, or lets
+/// it fail. Both depend only on the seed and on n.
 pub struct LateTracker {
     permille: usize,
     // This mutex is locked during syncs, so that `commit` also waits for builds that another thread
@@ -69,7 +68,7 @@ impl DurabilityTracker for LateTracker {
         let fails = state.rng.chance(self.permille, 1000);
         let build = Waiting { files, completer, steps, fails };
         if steps == 0 {
-            // The build's handle reports the failure, so the error is ignored here.
+            // The durability handle of the build reports the failure, so the error is ignored here.
             let _ = build.complete(fs, io_stats);
         } else {
             state.waiting.push(build);
@@ -91,7 +90,7 @@ impl DurabilityTracker for LateTracker {
         let outstanding = !state.waiting.is_empty();
         state.waiting.iter_mut().for_each(|build| build.steps -= 1);
         for build in state.waiting.extract_if(.., |build| build.steps == 0) {
-            // The build's handle reports the failure, so the error is ignored here.
+            // The durability handle of the build reports the failure, so the error is ignored here.
             let _ = build.complete(fs, io_stats);
         }
         Ok(outstanding)

@@ -1,9 +1,9 @@
 //! The states that a power cut may leave.
 //!
 //! Two things are uncertain after a power cut. The first is which directory operations reached the
-//! disk ([`Rules`]). The second is which pages reached the disk of those that were appended after
-//! a file's last sync. A seed decides both. The model never invents bytes: each byte is as
-//! written, zero, or missing (docs/durability.md, §4).
+//! disk ([`Rules`]). The second is which of the pages that were appended after a file's last sync
+//! reached the disk. In this model a seed decides these two questions. The model never invents
+//! bytes: each byte is as written, zero, or missing (docs/durability.md, §4).
 use crate::{
     Image, Rng,
     history::{File, FileId, History},
@@ -98,7 +98,8 @@ impl History {
         }
     }
 
-    /// Chooses the last step whose operations the journal has on disk.
+    /// Chooses the last step whose operations the journal has written to the disk before the power
+    /// cut.
     fn journal_end(&self, step: usize, bias: Bias, rng: &mut Rng) -> usize {
         let (forced, last) = (self.last_commit(step), self.last_possible(step));
         match bias {
@@ -113,7 +114,7 @@ impl History {
     fn names_by_chance(&self, step: usize, bias: Bias, rng: &mut Rng) -> BTreeMap<Arc<str>, FileId> {
         let synced = self.last_commit(step);
         let mut names = self.names_at(synced);
-        // A name that lost an operation also loses its later ones.
+        // If a name has lost one operation, it also loses all later operations.
         let mut truncated = BTreeSet::new();
         let odds = 1 + rng.below(3);
         let first = self.changes.partition_point(|change| change.step <= synced);
@@ -137,8 +138,8 @@ impl History {
 }
 
 /// Returns the content of a file after a power cut at `step`. `reached` is the last step whose
-/// growth of the file is on disk. The synced length is the one at `step`, not at `reached`,
-/// because a commit may make bytes durable long after the step that it covers.
+/// growth of the file is on disk. The synced length is the length at `step`, not the length at
+/// `reached`, because a journal commit may make bytes durable long after the step that it covers.
 fn surviving_content(file: &File, step: usize, reached: usize, bias: Bias, rng: &mut Rng) -> Content {
     let written = file.written.at(reached).expect("a named file exists");
     let synced = file.synced.at(step).expect("a named file exists").min(written);
@@ -154,15 +155,15 @@ fn surviving_content(file: &File, step: usize, reached: usize, bias: Bias, rng: 
     file.content.view(bytes, zeros)
 }
 
-/// Chooses a size between `synced` and `written`. Writeback grows a file by whole pages. The
-/// writeback of the last page grows it to its end.
+/// Chooses a file size between `synced` and `written`. While the kernel writes pages back, the size
+/// grows by whole pages. When it writes the last page, the size grows to the end of the file.
 fn size(file: &File, synced: usize, written: usize, reached: usize, rng: &mut Rng) -> usize {
     match rng.below(4) {
         0 => synced,
         1 => down_to(PAGE_BYTES, synced + rng.below(written - synced + 1)).max(synced),
         2 => {
             let ends = file.written.until(reached);
-            // There is at least one such end: `written`.
+            // At least one append ends above `synced`: the last one, at `written`.
             let first = ends.partition_point(|(_, end)| *end <= synced);
             ends[first + rng.below(ends.len() - first)].1
         }

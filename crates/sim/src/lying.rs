@@ -1,6 +1,7 @@
-//! A durability mode that lies, as a negative control for crash tests. A durability handle says
-//! whether the files of a job are durable. In this mode every handle says so immediately, without
-//! any sync. A crash test that does not fail in this mode proves nothing about durability handles.
+//! A durability mode that lies, as a negative control for crash tests. A durability handle reports
+//! whether the files of a job are durable. In this mode every handle reports immediately that they
+//! are, without any sync. A crash test that does not fail in this mode proves nothing about
+//! durability handles.
 use terrace_storage::{
     DurabilityHandle, IoStats, Result,
     backends::files::fs::FileSystem,

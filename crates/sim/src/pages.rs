@@ -52,8 +52,8 @@ impl Pages {
         self.0.lock().forgotten = true;
     }
 
-    /// Changes `buf`, which was read at `offset`, to the bytes that a reader gets: lost bytes that
-    /// are evicted read as zeros.
+    /// Changes `buf`, which was read at `offset`, to the bytes that a reader gets. Bytes that a
+    /// failed sync lost read as zeros after they are evicted from the page cache.
     pub fn show(&self, buf: &mut [u8], offset: u64) {
         let state = self.0.lock();
         let Some(lost) = state.lost.as_ref().filter(|_| state.forgotten) else { return };

@@ -103,8 +103,8 @@ impl FileSystem for ScrambleFs {
 
 struct Writer {
     inner: Box<dyn WriteFile>,
-    /// Size of the file in bytes. The size is wrong after a failed append, so callers must not
-    /// append again.
+    /// Size of the file in bytes. After a failed append this size is wrong, so callers must not
+    /// append to the file again.
     bytes: u64,
 }
 

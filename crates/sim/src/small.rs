@@ -81,7 +81,8 @@ impl Space {
         }
     }
 
-    /// Removes a name. A file's space is freed with its last name, even if it is still open.
+    /// Removes a name. The space of a file is freed when its last name is removed, even if the file
+    /// is still open.
     fn unlink(&mut self, name: &str) {
         let Some(number) = self.names.remove(name) else { return };
         let Some(inode) = self.inodes.get_mut(&number) else { return };

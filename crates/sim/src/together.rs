@@ -32,7 +32,8 @@ impl Together {
         let mut when = self.when.lock();
         when.push(self.fs.steps());
         let outcome = request();
-        // The device did not record a request that it rejected.
+        // If the device rejected the request, it did not record it, so the noted position is
+        // removed.
         when.truncate(self.device.steps());
         outcome
     }

@@ -64,8 +64,8 @@ impl<'a> Copy<'a> {
         Ok(())
     }
 
-    /// Applies the mutant, runs its tests, and reverts it. The inner error states why no test
-    /// failed as expected.
+    /// Applies the mutant, runs its tests, and reverts it. If no test failed as expected, the inner
+    /// error gives the reason.
     pub fn verdict(&self, mutant: &Mutant) -> Result<Result<(), String>> {
         let verdict = match self.apply(mutant) {
             Ok(()) => self.try_tests(mutant)?,

@@ -1,4 +1,4 @@
-//! Checks that crates depend only on the crates that the layering allows.
+//! Checks that each crate of the workspace depends only on the crates that the layering allows.
 use super::Report;
 use anyhow::{Context, Result};
 use std::{fs, path::Path};

@@ -68,7 +68,8 @@ impl<'a> Crate<'a> {
         Crate { files, by_module }
     }
 
-    /// Returns the groups of files that are on a common cycle, so that each reaches all others.
+    /// Returns groups of files. From each file of a group, imports lead to every other file of the
+    /// group and back.
     fn cycles(&self) -> Vec<Vec<String>> {
         let edges: Vec<BTreeSet<usize>> = (0..self.files.len()).map(|at| self.edges(at)).collect();
         let reached: Vec<BTreeSet<usize>> = (0..edges.len()).map(|from| reach(&edges, from)).collect();
@@ -240,7 +241,7 @@ fn expand(tree: &str, before: &[String], public: bool, found: &mut Vec<Import>) 
 }
 
 /// Returns `group` with its missing closing braces. [`expand`] removes all closing braces at the
-/// end of a group, although only the last one belongs to the group itself.
+/// end of a group, although only the last of these braces closes the group itself.
 fn balanced(group: &str) -> String {
     let missing = group.matches('{').count().saturating_sub(group.matches('}').count());
     format!("{group}{}", "}".repeat(missing))

@@ -40,12 +40,13 @@ fn targets(text: &str) -> Vec<&str> {
         if fenced {
             continue;
         }
-        // Every second piece between backticks is code.
+        // Of the pieces between backticks, every second one is code.
         for prose in line.split('`').step_by(2) {
             let ends = prose.split("](").skip(1).filter_map(|rest| rest.split(')').next());
             found.extend(ends.filter(|target| !target.contains("://") && !target.starts_with("mailto:")));
         }
-        // The split above cuts a link whose text is code into two pieces. Find its target here.
+        // If the text of a link is code, its backticks separate the text from the target. This line
+        // finds such targets.
         found.extend(line.match_indices("`](").filter_map(|(at, _)| line[at + 3..].split(')').next()));
     }
     found.sort_unstable();

@@ -1,5 +1,5 @@
-//! Layers inside the crates `engine` and `storage`: a module may use only modules of earlier rows
-//! (lower layers).
+//! Checks the layers inside the crates `engine` and `storage`. Each row of a list is a layer, and a
+//! module may use only modules of earlier rows (lower layers).
 use super::{Report, source::Source};
 use std::collections::HashMap;
 
@@ -70,7 +70,7 @@ const ROWS: &[&[&str]] = &[
 /// not read data.
 const APART: &[(&str, &str)] = &[("write", "jobs"), ("read", "compact")];
 
-/// Compares every `crate::` and `super::` of both crates with their orders.
+/// Checks every path through `crate::` and `super::` in both crates against the order of layers.
 pub fn check(sources: &[Source], report: &mut Report) {
     [ENGINE, STORAGE].iter().for_each(|order| order.check(sources, report));
 }

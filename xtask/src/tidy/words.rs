@@ -4,13 +4,13 @@ use super::{Report, source::Source};
 
 /// Folders whose code must not do I/O, read a clock or use random numbers directly.
 const PURE: &[&str] = &["crates/format/src/", "crates/engine/src/"];
-/// The only file in these folders that may read the clock.
+/// The only file in the folders of [`PURE`] that may read the clock.
 const CLOCK: &str = "crates/engine/src/clock.rs";
 const BANNED: &[&str] = &["std::fs", "Instant::now", "SystemTime::now", "RandomState", "thread_rng", "getrandom"];
 
-/// The files and the one folder that may use `unsafe`: the arena and the skip list of the
-/// memtable, memory that the kernel fills, calls of C functions, functions that C calls, ioctls of
-/// devices, the counting allocator, and forks in tests.
+/// The files and the one folder that may contain `unsafe`. They contain the arena and the skip list
+/// of the memtable, memory that the kernel fills, calls of C functions, functions that C calls,
+/// ioctls of devices, the counting allocator, and forks in tests.
 const UNSAFE: &[&str] = &[
     "crates/capi/src/",
     "crates/device/src/node.rs",

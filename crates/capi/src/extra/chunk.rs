@@ -1,5 +1,5 @@
-//! Iterators over a key range, and copies of many pairs per call. A language in which a call of a
-//! C function is slow scans with these.
+//! Iterators over a key range that copy many pairs per call. They serve languages in which each
+//! call of a C function is slow.
 #![expect(unsafe_code, reason = "C passes pointers with lengths, and a buffer")]
 use crate::{db::Db, iterator::Iterator, memory, options::ReadOptions};
 use std::ptr;
@@ -9,7 +9,7 @@ use terrace::Cursor;
 const HEAD_BYTES: usize = 8;
 
 /// # Safety
-/// A key that is not `NULL` has the given length.
+/// A key that is not `NULL` refers to as many readable bytes as its length says.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn terrace_create_range_iterator(
     db: &Db,

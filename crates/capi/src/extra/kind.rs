@@ -1,7 +1,8 @@
 //! Kinds of errors as numbers, for programs that must not depend on the text of an error.
 //!
-//! An error reaches C as a text. Its kind is stored per thread, as `errno` is, so that every
-//! function that has an `errptr` also has a kind, and no declaration of LevelDB changes.
+//! An error reaches C as a text, without its kind. The library therefore stores the kind of the
+//! last error of each thread, as C does with `errno`. Every function with an `errptr` thus also
+//! reports a kind, and the declarations of LevelDB's functions do not change.
 #![expect(unsafe_code, reason = "C calls the functions by name")]
 use crate::error::Kind;
 use libc::c_int;

@@ -1,5 +1,4 @@
-//! Opens stores, also for reading only and in memory, and closes a store with a report of its
-//! error.
+//! C functions that open stores, also read-only and in memory, and a close that reports its error.
 #![expect(unsafe_code, reason = "C passes zero-terminated strings")]
 use crate::{db::Db, error::Failure, memory, options::Options};
 

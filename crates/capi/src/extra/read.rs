@@ -1,11 +1,12 @@
-//! `terrace_pinned_t`: a value that is not copied. Lookups of many keys, and sizes with errors.
+//! Reads that LevelDB's interface does not have: values without a copy (`terrace_pinned_t`),
+//! lookups of many keys in one call, and size estimates that report errors.
 #![expect(unsafe_code, reason = "C passes pointers with lengths, and arrays of them")]
 use crate::{db::Db, error::Failure, memory, options::ReadOptions};
 use std::{ptr, slice};
 use terrace::PinnedValue;
 
 /// # Safety
-/// The key has the given length.
+/// `key` refers to `keylen` readable bytes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn terrace_get_pinned(
     db: &Db,
@@ -31,7 +32,8 @@ extern "C" fn terrace_pinned_destroy(pinned: Option<Box<PinnedValue>>) {
 }
 
 /// # Safety
-/// All four arrays have `num_keys` elements, and the keys have the given lengths.
+/// All four arrays have `num_keys` elements. Each key refers to as many readable bytes as the
+/// element of `key_lengths` says.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn terrace_multi_get(
     db: &Db,
@@ -51,8 +53,8 @@ unsafe extern "C" fn terrace_multi_get(
     let keys: Vec<&[u8]> = (0..num_keys).map(key).collect();
     let found: terrace::Result<Vec<_>> = db.0.multi_get_with(&keys, &options.resolve()).into_iter().collect();
     let found = errptr.of(found).unwrap_or_else(|| vec![None; num_keys]);
-    // SAFETY: guaranteed by the caller. C may pass uninitialised memory, in which any bits are
-    // valid pointers and numbers.
+    // SAFETY: the caller guarantees the sizes of the two arrays. The memory may be uninitialised in
+    // C, but any bits in it are valid pointers and numbers.
     let (values, lengths) = unsafe {
         ptr::write_bytes(values, 0, num_keys);
         ptr::write_bytes(value_lengths, 0, num_keys);
@@ -66,7 +68,7 @@ unsafe extern "C" fn terrace_multi_get(
 }
 
 /// # Safety
-/// The keys have the given lengths.
+/// Each of the two keys refers to as many readable bytes as its length says.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn terrace_approximate_size(
     db: &Db,

@@ -1,9 +1,10 @@
-//! Operations on a whole store: compaction, checkpoint, resumption after a full disk.
+//! C functions on a whole store: compaction, checkpoint, and resumption of writes after a full
+//! disk.
 #![expect(unsafe_code, reason = "C passes pointers with lengths, and zero-terminated strings")]
 use crate::{db::Db, error::Failure, memory};
 
 /// # Safety
-/// A key that is not `NULL` has the given length.
+/// A key that is not `NULL` refers to as many readable bytes as its length says.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn terrace_compact_range(
     db: &Db,

@@ -1,10 +1,10 @@
-//! Writes of encoded batches, with and without a WAL, and range deletes.
+//! C functions that write encoded batches, with and without a WAL, and that delete key ranges.
 #![expect(unsafe_code, reason = "C passes pointers with lengths")]
 use crate::{db::Db, error::Failure, memory, options::WriteOptions};
 use terrace::WriteBatch;
 
 /// # Safety
-/// The batch has the given length.
+/// `batch` refers to `length` readable bytes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn terrace_write_bytes(
     db: &Db,
@@ -19,7 +19,7 @@ unsafe extern "C" fn terrace_write_bytes(
 }
 
 /// # Safety
-/// The batch has the given length.
+/// `batch` refers to `length` readable bytes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn terrace_write_bytes_unlogged(
     db: &Db,
@@ -33,7 +33,7 @@ unsafe extern "C" fn terrace_write_bytes_unlogged(
 }
 
 /// # Safety
-/// The keys have the given lengths.
+/// Each of the two keys refers to as many readable bytes as its length says.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn terrace_delete_range(
     db: &Db,

@@ -1,4 +1,4 @@
-//! `check`: verifies a store.
+//! `check`: verifies the checksums and invariants of a store.
 use crate::{args::Store, layout, table::size};
 use anyhow::{Result, bail};
 use serde_json::json;

@@ -29,7 +29,8 @@ pub struct Compact {
 }
 
 impl Compact {
-    /// Compacts and prints the levels before and after. The result is durable when this returns.
+    /// Compacts the store, and prints the levels before and after the compaction. The result is
+    /// durable when this call returns.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let from = self.bytes.read_flag("--from", self.from.as_deref())?;
         let to = self.bytes.read_flag("--to", self.to.as_deref())?;

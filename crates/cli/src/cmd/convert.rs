@@ -138,8 +138,8 @@ fn compare(from: &Db, to: &Db, extent: Extent) -> Result<()> {
     Ok(())
 }
 
-/// Returns the record of a conversion: its source and target. A continued conversion must have the
-/// same record.
+/// Returns the record of a conversion, which names its source and target. When a command continues
+/// an interrupted conversion, its record must equal the one on disk.
 fn record(path: &Path, from: &Db, options: &Options) -> Result<Value> {
     let source = path.canonicalize().with_context(|| path.display().to_string())?;
     let layout = options.layout();
@@ -153,7 +153,8 @@ fn record(path: &Path, from: &Db, options: &Options) -> Result<Value> {
     }))
 }
 
-/// Returns whether `folder` has a record. It is an error if the record differs from `record`.
+/// Returns whether `folder` has a record of a conversion. It is an error if that record differs
+/// from `record`.
 fn is_taken_up(folder: &Path, record: &Value) -> Result<bool> {
     let shown = || folder.display().to_string();
     let found = match fs::read(folder.join(RECORD)) {

@@ -1,4 +1,4 @@
-//! `dump`: prints all pairs in a format that `load` reads.
+//! `dump`: prints all key-value pairs of a store in a format that `load` reads.
 use crate::{
     args::{Family, Store},
     lines::Format,

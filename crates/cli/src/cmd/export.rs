@@ -1,4 +1,4 @@
-//! `export`: writes a range of keys as SSTables.
+//! `export`: writes the entries of a key range as SSTables into a directory.
 use crate::{
     args::{Bytes, Family, Range, Store},
     json::text,

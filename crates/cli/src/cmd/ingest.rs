@@ -1,4 +1,4 @@
-//! `ingest`: adds SSTables to a store.
+//! `ingest`: adds the entries of SSTable files to a store.
 use crate::{
     args::{Family, Store},
     table::size,

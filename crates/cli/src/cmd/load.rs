@@ -79,8 +79,8 @@ impl Load {
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let (input, bytes) = self.input()?;
         let mut lines = Lines { input, format: self.format, deletes: self.deletes, text: Vec::new(), number: 0 };
-        // Read the first line before creating the store: a file of another kind usually has a bad
-        // first line.
+        // The first line is read before the store is created. A file of another kind usually has a
+        // bad first line, and then no store is created.
         let first = lines.next()?;
         if let Some(Err(bad)) = &first
             && !self.skip_bad

@@ -1,4 +1,5 @@
-//! `lost`: manages the WAL files that opens have set aside.
+//! `lost`: lists, shows, restores or discards the WAL files that an open of the store has moved to
+//! `lost/`.
 use crate::{args::Store, cmd::inspect, log_file::LogFile, table::size};
 use anyhow::{Context, Result, bail};
 use serde_json::json;
@@ -91,8 +92,8 @@ pub fn names_in(path: &Path) -> Result<Vec<String>> {
     if !path.is_dir() {
         bail!("{}: not a directory; `terrace raw export` copies a device into one", path.display());
     }
-    // Do not follow a symbolic link: its target does not belong to the store, and `discard` removes
-    // files.
+    // A symbolic link is not followed, because its target does not belong to the store and
+    // `discard` would remove files there.
     if fs::symlink_metadata(&folder).is_ok_and(|found| !found.is_dir()) {
         bail!("{}: not a directory of this store; move it away", folder.display());
     }
@@ -192,9 +193,9 @@ struct Tail {
 }
 
 impl Tail {
-    /// Reads the operations after the first damage in the file, because the open that set the file
-    /// aside has applied the operations before the damage. In an undamaged file, reads all
-    /// operations.
+    /// Reads the operations after the first damage in the file. The operations before the damage
+    /// are already in the store, because the open that set the file aside has applied them. In an
+    /// undamaged file, reads all operations.
     fn of(path: &Path) -> Result<Tail> {
         let (mut tail, mut damaged) = (Tail::default(), false);
         each_batch(path, |read| {
@@ -235,8 +236,8 @@ fn restore(store: &Store, name: &str, overwrite: bool, out: &mut dyn Write) -> R
         batch.delete_range(from, to);
         restored += 1;
     }
-    // Write the range deletes first, because the operations on keys are compared with the store
-    // after these deletes.
+    // The range deletes are written first. The operations on single keys are then compared with a
+    // store in which these ranges are already deleted.
     db.write(std::mem::take(&mut batch), WriteOptions::default())?;
     for (key, value) in &tail.keys {
         let there = db.get(key)?;

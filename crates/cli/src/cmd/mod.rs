@@ -1,4 +1,4 @@
-//! The subcommands, one file each.
+//! The subcommands of the command `terrace`, one file each.
 mod bench;
 mod check;
 mod checkpoint;

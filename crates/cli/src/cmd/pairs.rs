@@ -19,7 +19,7 @@ pub struct Put {
 }
 
 impl Put {
-    /// Stores the pair. It is durable when this returns.
+    /// Stores the pair. The pair is durable when this call returns.
     pub fn run(&self) -> Result<()> {
         let key = self.bytes.read("KEY", &self.key)?;
         let value = self.bytes.read_value("VALUE", &self.value)?;

@@ -1,4 +1,4 @@
-//! `scan`: prints a range in ascending or descending order.
+//! `scan`: prints the pairs of a key range in ascending or descending key order.
 use crate::{
     args::{Bytes, Family, Range, Store},
     json,

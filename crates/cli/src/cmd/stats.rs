@@ -1,4 +1,5 @@
-//! `stats`: prints the state of a store.
+//! `stats`: prints numbers about the state of a store, such as sequence numbers, levels and
+//! memtables.
 use crate::{
     args::Store,
     layout,
@@ -12,7 +13,7 @@ use terrace::{LevelStatistics, Statistics, Syncs, ValueLogStatistics, Values, Wo
 /// Prints the state of a store in numbers: sequence numbers, levels, memtables.
 ///
 /// Opens the store only for reading. The counters of work and syncs in --json therefore contain
-/// only the work of this open.
+/// only the work of this command.
 #[derive(clap::Args)]
 pub struct Stats {
     #[command(flatten)]

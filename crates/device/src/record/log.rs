@@ -30,7 +30,7 @@ const HEAD: usize = 32;
 /// Read buffer size in bytes.
 const BUFFER: usize = 1 << 20;
 
-/// The kind of a request.
+/// Kind of a recorded request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A write.
@@ -50,26 +50,26 @@ const KINDS: [Kind; 5] = [Kind::Write, Kind::Flush, Kind::Discard, Kind::Zero, K
 /// A recorded request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The kind.
+    /// Kind of the request.
     pub kind: Kind,
-    /// Offset on the device. For a mark: its number.
+    /// Offset of the request on the device. For a mark, the number of the mark.
     pub offset: u64,
     /// Length in bytes.
     pub len: u64,
     /// Stream of a write.
     pub stream: Stream,
-    /// Offset in the recording of a write's data.
+    /// Offset in the recording at which the data of a write begin.
     pub(super) at: u64,
 }
 
-/// The head of the file.
+/// The head of a recording: size and block size of the recorded device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub len: u64,
     pub block: u32, // always 4096 in this format
 }
 
-/// Writes a recording.
+/// Writes the file of a recording.
 pub(super) struct Writer {
     file: Appender,
     path: PathBuf,

@@ -21,7 +21,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// The recording in progress.
+/// The state of a recording.
 enum Log {
     Open(Writer),
     /// The recording has ended, so further requests are not recorded.

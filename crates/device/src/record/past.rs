@@ -12,8 +12,8 @@ use std::{
 /// Block size of the index, in bytes.
 pub(super) const BLOCK: u64 = 4096;
 
-/// A version of a block: its contents from event `event` on. They are in the recording at file
-/// offset `at`, or zeros if `at` is `None`.
+/// A version of a block: the contents that the block has from event `event` on. The contents are in
+/// the recording at file offset `at`. If `at` is `None`, the block is zero.
 struct Version {
     event: usize,
     at: Option<u64>,
@@ -25,7 +25,8 @@ pub struct Past {
     path: PathBuf,
     len: u64,
     events: Vec<Event>,
-    /// Versions of each block in the order of events, by block number.
+    /// The versions of each block, by block number. The versions of a block are in the order of the
+    /// events that wrote them.
     blocks: HashMap<u64, Vec<Version>>,
 }
 
@@ -103,7 +104,8 @@ impl Past {
                     self.blocks.entry(block).or_default().push(Version { event: number, at });
                 }
             }
-            // Unwritten blocks are zero already.
+            // Only blocks that were written before get a new version. All other blocks are zero
+            // already.
             Kind::Discard | Kind::Zero => {
                 let empty = Version { event: number, at: None };
                 let mut clear = |versions: &mut Vec<Version>| versions.push(Version { ..empty });

@@ -1,6 +1,6 @@
 //! A crash state of a recorded device. It consists of all requests before a given event, selected
-//! parts of later requests, and writes that were made to the crash state itself. Only the blocks
-//! of the selected parts and of those writes are copied.
+//! parts of later requests, and writes that were made to the crash state itself. A crash state
+//! copies only the blocks of these parts and writes; it reads all other blocks from the recording.
 use super::{Kind, Past, past::BLOCK};
 use crate::{BlockDevice, Error, Result, Stream, error::check_range};
 use std::{
@@ -22,7 +22,7 @@ pub struct Kept {
 /// not change the recording.
 pub struct State {
     past: Arc<Past>,
-    /// All events before this one are applied.
+    /// Index of the first event that is not applied as a whole. All events before it are applied.
     until: usize,
     /// Blocks in which the crash state differs from the recording, by block number. `None` is a
     /// block of zeros.

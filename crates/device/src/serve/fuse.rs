@@ -49,7 +49,7 @@ const FILES: [(u64, &str); 4] = [(DISK, "disk"), (STATS, "stats"), (CONTROL, "co
 
 /// A running server, the result of [`serve`].
 pub struct Serving {
-    /// The thread ends when the file system is unmounted.
+    /// The thread that serves the requests. It ends when the file system is unmounted.
     pub thread: JoinHandle<()>,
     /// Whether the kernel accesses the backing file directly. The value is valid once `disk` was
     /// opened.
@@ -80,8 +80,8 @@ struct Server {
     device: Arc<dyn BlockDevice>,
     desk: Arc<dyn Desk>,
     tally: Tally,
-    /// The text of `stats` for each open file handle. The text is made when the file is opened, so
-    /// that several reads of one handle return parts of the same text.
+    /// The text of `stats` for each open file handle. The server makes the text when the file is
+    /// opened, so that several reads of one handle return parts of the same text.
     texts: HashMap<u64, String>,
     /// Number of opens so far, which is also the last handle.
     opened: u64,
@@ -238,7 +238,7 @@ impl Server {
     }
 }
 
-/// Returns an error with the reason if this machine cannot mount such a file system.
+/// Returns an error with the reason if this machine cannot mount a FUSE file system.
 pub fn available() -> std::result::Result<(), String> {
     match File::options().read(true).write(true).open(DEVICE) {
         Ok(_) => Ok(()),

@@ -110,16 +110,16 @@ impl FrontEnd for FuseLoop {
 
     fn serve(&self, device: Arc<dyn BlockDevice>, desk: Arc<dyn Desk>) -> Result<Served> {
         let dir = mounts::new_directory(&self.work)?;
-        // From here on, dropping `served` removes everything.
+        // From here on, dropping `served` removes the directory, the mount and the loop device.
         let mut served = Served { node: dir.join("disk"), dir, thread: None };
         let has_file = device.backing().is_some();
         let Serving { thread, passes_on } = fuse::serve(device, desk, &served.dir, mounts::SOURCE)?;
         served.thread = Some(thread);
         if self.attached {
             let disk = served.dir.join("disk");
-            // The open shows whether the kernel accesses the backing file directly. If it does, the
-            // loop device uses the page cache and not direct I/O, so dirty pages may wait in
-            // memory.
+            // Opening the file makes the server find out whether the kernel accesses the backing
+            // file directly. If the kernel does, the loop device uses the page cache and not direct
+            // I/O, so dirty pages may wait in memory.
             let opened = has_file.then(|| fs::File::open(&disk));
             let direct = !passes_on.load(Ordering::SeqCst);
             drop(opened);
@@ -176,8 +176,9 @@ impl Served {
 
     /// Unmounts all mounts of the device and removes it.
     ///
-    /// # Errors If the device is in use. The device then stays, and the caller may call `stop`
-    /// again. Also returns an error if the serving thread panicked, because [the device was not
+    /// # Errors
+    /// If the device is in use. The device then stays, and the caller may call `stop` again. Also
+    /// returns an error if the serving thread panicked, because [the device was not
     /// served](Served::is_served) until its end.
     pub fn stop(&mut self) -> Result<()> {
         if !self.dir.as_os_str().is_empty() {

@@ -1,5 +1,5 @@
-//! Removes the mounts and loop devices of served devices. A server removes its own when it stops.
-//! Any process can remove those of a server that was killed.
+//! Removes the mounts and loop devices of served devices. A server removes its own mounts and loop
+//! devices when it stops. Any process can remove those of a server that was killed.
 //!
 //! All mounts and loop devices of a server belong to one directory, whose name identifies the
 //! server: `WORK/terrace-ssd-PID-START-N`. The server keeps no list of its mounts, loop devices
@@ -70,13 +70,14 @@ pub fn new_directory(work: &Path) -> Result<PathBuf> {
 /// systems on their devices, loop devices, mounts and directories. Running servers are not
 /// touched.
 pub fn cleanup(work: Option<&Path>) -> Result<Cleaned> {
-    // The mount table has canonical paths.
+    // `work` is made canonical, because the mount table has canonical paths.
     let whole = |work: &Path| fs::canonicalize(work).unwrap_or_else(|_| work.to_owned());
     let work = work.map(whole);
     let work = work.as_deref();
     let is_ours = |mount: &Mount| mount.kind == FILE_SYSTEM && work.is_none_or(|work| mount.point.starts_with(work));
     let mut dirs: Vec<PathBuf> = mounts()?.into_iter().filter(is_ours).map(|mount| mount.point).collect();
-    // Add the directories that have no mount.
+    // A killed server may also have left a directory without a mount, so the directories below
+    // `work` are added.
     let entries =
         fs::read_dir(work.map_or_else(|| whole(&std::env::temp_dir()), Path::to_owned)).into_iter().flatten().flatten();
     dirs.extend(entries.map(|entry| entry.path()));
@@ -106,7 +107,7 @@ pub fn take_down(dir: &Path) -> Result<()> {
     for node in loops::below(dir)? {
         let stands = standing_on(&node)?;
         if is_left {
-            // The rate limit is removed first. Otherwise pending writes would wait because of the
+            // The rate limit is removed first. Otherwise pending writes would be slowed down by the
             // limit, and fail. If the removal fails here, it is retried below.
             let _ = limits::lift(&node);
         }
@@ -167,8 +168,8 @@ fn standing_on(node: &Path) -> Result<impl Fn(&Mount) -> bool + use<>> {
     Ok(move |mount: &Mount| numbers.contains(&mount.device) || devices.contains(&mount.source))
 }
 
-/// Aborts requests that wait for a dead server. The kernel usually aborts them itself. It does not
-/// if the server was killed while it waited for its own device.
+/// Aborts requests that wait for a dead server. The kernel usually aborts them itself, except if
+/// the server was killed while it waited for its own device.
 fn abort(device: &str) {
     let Some((_, minor)) = device.split_once(':') else { return };
     let write = || fs::write(format!("{CONNECTIONS}/{minor}/abort"), "1");
@@ -195,8 +196,8 @@ fn patiently(attempt: impl Fn() -> Result<()>) -> Result<()> {
     }
 }
 
-/// Returns the error for a loop device in use. The kernel detaches it when its last user closes
-/// it.
+/// Returns the error for a loop device that is in use. The kernel detaches such a loop device when
+/// its last user closes it.
 fn in_use(node: &Path) -> Error {
     Error::Io { what: format!("detach {}", node.display()), source: io::ErrorKind::ResourceBusy.into() }
 }

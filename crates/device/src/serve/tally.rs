@@ -11,9 +11,9 @@ struct Count {
 }
 
 /// Counters of all requests. When a request is counted, its error is also converted into an error
-/// number for the kernel. A reply to the kernel has no place for the error's message, so the
-/// message is printed on standard error. The message about an unaligned range is not printed. Such
-/// errors are expected, because programs probe which lengths the device allows.
+/// number for the kernel. A reply to the kernel has no place for the message of the error, so the
+/// message is printed on standard error. Only the message about an unaligned range is not printed:
+/// such errors are expected, because programs probe which lengths the device allows.
 #[derive(Default)]
 pub struct Tally {
     reads: Count,

@@ -1,4 +1,4 @@
-//! Runs the tools that read a drive's counters.
+//! Runs `smartctl` and `nvme`, the tools that read the counters of a real drive.
 use serde_json::Value;
 use std::{ffi::OsStr, io, path::Path, process::Command};
 
@@ -29,8 +29,8 @@ pub fn ask(device: &Path) -> Result<Vec<Value>> {
     Ok(texts)
 }
 
-/// Returns a program's output, whatever its exit status. The status is ignored because `smartctl`
-/// reports findings about the drive in it.
+/// Returns a program's output, whatever its exit status is. `smartctl` reports findings about the
+/// drive in its exit status, so another status than 0 is not a failure.
 fn run<'a>(program: &str, arguments: impl Iterator<Item = &'a OsStr>) -> io::Result<Value> {
     let output = Command::new(program).args(arguments).output()?;
     let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, format!("{program} printed no JSON: {error}"));

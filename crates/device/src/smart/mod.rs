@@ -15,7 +15,7 @@ use vendors::{Attribute, Counter, Family, Field, TABLE};
 /// Unit in bytes of the counter of host writes of NVMe drives.
 const NVME_UNIT_BYTES: u64 = 512_000;
 
-/// A byte counter of a drive, with the unit in which the drive counts.
+/// A byte counter that a drive reports, with the unit in which the drive counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
     /// The count in bytes, a multiple of the unit.
@@ -104,8 +104,9 @@ fn in_ata_table(table: &[Value], statistics: Option<Told>) -> (Option<Told>, Res
     (host, nand.map_err(|why| format!("{why} ({})", family.drives)))
 }
 
-/// Derives the bytes programmed into flash from page counts: pages programmed for the host, and
-/// other pages. The page size is unknown. It follows from the bytes that the host has `written`.
+/// Derives the bytes programmed into flash from two page counts: the pages programmed for the host,
+/// and all other pages. The drive does not report the page size. It follows from the bytes that the
+/// host has `written`.
 fn by_pages(host: Option<u64>, other: Option<u64>, written: Option<&Told>) -> Result<Told, String> {
     match (host, other, written) {
         (Some(host), Some(other), Some(written)) if host > 0 => {

@@ -1,4 +1,5 @@
-//! A deterministic random-number generator for the drive's random choices: splitmix64.
+//! The random-number generator of a virtual SSD (splitmix64). It is deterministic, so equal seeds
+//! give equal random choices.
 
 /// A seeded generator whose whole state is one number ([`Chance::state`]).
 #[derive(Clone, Debug)]

@@ -60,8 +60,9 @@ mod tests {
         .take(6 * 4096)
         .collect();
         assert_eq!(shares(&noise), [8; 6], "a page takes no more than all of it");
-        // Three copies of a random page compress to slightly more than one page. The three shares
-        // are nearly equal, and the first is the largest.
+        // The compressor gives each page a share of the compressed slots. Three copies of a random
+        // page compress to slightly more than one page. The three shares are nearly equal, and the
+        // first share is the largest.
         let copies: Vec<u8> = [&noise[..4096]; 3].concat();
         assert_eq!(shares(&copies), [3, 3, 3]);
         let half: Vec<u8> = noise[..2048].iter().copied().chain([0; 2048]).collect();

@@ -228,10 +228,10 @@ impl Ftl {
         true
     }
 
-    /// Ensures that the frontier has an open superblock with `slots` free slots, and collects
-    /// garbage if necessary. The loop terminates, because a valid profile has enough flash: when
-    /// all frontiers have an open superblock and only the reserve is free, the closed superblocks
-    /// contain garbage.
+    /// Ensures that the frontier (write position) has an open superblock with `slots` free slots,
+    /// and collects garbage if necessary. The loop terminates, because a valid profile has enough
+    /// flash: when all frontiers have an open superblock and only the reserve is free, the closed
+    /// superblocks contain garbage.
     #[inline]
     fn make_room(&mut self, frontier: usize, slots: u32) {
         loop {
@@ -261,7 +261,8 @@ impl Ftl {
         self.open[frontier] = Some(opened.expect("collection leaves a superblock free"));
     }
 
-    /// Places the page in the frontier's open superblock, which has room.
+    /// Places the page in the open superblock of the frontier (write position). This superblock has
+    /// room.
     #[inline]
     fn append(&mut self, frontier: usize, page: u32, slots: u32, by_host: bool) {
         let number = self.open[frontier].expect("room was made");
@@ -278,7 +279,8 @@ impl Ftl {
     }
 
     /// Simulates the time to program an open superblock whose number of filled slots grows from
-    /// `before` to `written`. Each program unit that is now complete is programmed.
+    /// `before` to `written`. Only the program units that are complete at `written` but were not at
+    /// `before` are programmed.
     #[inline]
     fn program(&mut self, number: u32, before: u32, written: u32, by_host: bool) {
         if let Some(timeline) = &mut self.timeline {
@@ -287,7 +289,8 @@ impl Ftl {
         }
     }
 
-    /// Pads the frontier's open superblock up to `written` slots.
+    /// Pads the open superblock of the frontier (write position), so that `written` of its slots
+    /// are filled.
     fn pad(&mut self, frontier: usize, written: u32) {
         let number = self.open[frontier].expect("what is padded is open");
         let block = self.pool.get_mut(number);
@@ -331,8 +334,8 @@ impl Ftl {
     }
 
     /// Relocates the valid pages of a closed superblock and erases it. Uses at most one free
-    /// superblock: the pages that do not fit into the frontier's open superblock are placed in a
-    /// second superblock in the same order, and they fit into it.
+    /// superblock: if pages do not fit into the open superblock of the frontier (write position),
+    /// they are placed in this free superblock in the same order, and all of them fit into it.
     fn move_out(&mut self, number: u32, frontier: usize, cause: Cause) {
         let block = self.pool.get(number);
         self.victims.remove(number, block.valid);

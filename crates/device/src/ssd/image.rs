@@ -85,13 +85,13 @@ impl Image {
         &self.drive
     }
 
-    /// Returns whether the last use ended without a save, so that the state is older than the
-    /// data.
+    /// Returns whether the last use of the drive ended without a save. The saved state is then
+    /// older than the data.
     pub fn was_cut(&self) -> bool {
         self.was_cut
     }
 
-    /// Saves the state and ends the use.
+    /// Saves the drive's state and ends the use of the drive.
     ///
     /// # Errors
     /// If the state cannot be saved; the previous one remains.

@@ -1,4 +1,5 @@
-//! Drive profiles and their validation.
+//! Profiles of virtual SSDs, and their validation. A profile is a set of parameters, such as
+//! capacity, page size and victim selection.
 
 use serde::{Deserialize, Serialize};
 
@@ -87,7 +88,7 @@ pub enum GcFrontier {
     PerStream,
 }
 
-/// The geometry that follows from a profile.
+/// Sizes and counts of pages, slots, superblocks and channels that follow from a profile.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Geometry {
     pub pages: u32,
@@ -260,9 +261,9 @@ impl Profile {
     }
 
     /// Checks that garbage collection always gains space. Consider the moment when all frontiers
-    /// have an open superblock and only the reserve is free. The other superblocks must then be too
-    /// many to be full of valid pages. Each superblock may waste less than one page at its end,
-    /// where the next compressed page does not fit.
+    /// (write positions) have an open superblock and only the reserve is free. All valid pages must
+    /// then fit into the other superblocks. Each superblock may waste less than one page at its
+    /// end, where the next compressed page does not fit.
     fn check_spare(&self, geometry: &Geometry) -> Result<()> {
         let usable = u64::from(geometry.slots_per_superblock - (geometry.slots_per_page - 1));
         let valid = u64::from(geometry.pages) * u64::from(geometry.slots_per_page);

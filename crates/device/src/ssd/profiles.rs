@@ -1,4 +1,5 @@
-//! Profiles as text: built-in ones and the user's.
+//! The text form of the profiles of virtual SSDs: the built-in profiles, and the parsing of the
+//! user's own.
 use super::profile::Profile;
 use crate::{Error, Result};
 

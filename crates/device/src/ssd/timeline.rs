@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::profile::Geometry;
 
-/// Latencies and bandwidths of a drive; see `ssd/timeline.rs` for their use.
+/// Latencies and bandwidths of a virtual SSD. The header of `ssd/timeline.rs` describes how the
+/// model uses them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Latency {

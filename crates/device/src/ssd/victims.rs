@@ -1,4 +1,5 @@
-//! Victim selection for garbage collection.
+//! Victim selection for the garbage collection of a virtual SSD: chooses the superblock whose valid
+//! pages are relocated before it is erased.
 
 use super::chance::Chance;
 use super::pool::{Pool, State, Superblock};
@@ -14,8 +15,8 @@ pub(super) struct Victims {
     collection: Collection,
     slots: u32,
     queues: Queues,
-    /// Index of the first queue that may not be empty. All earlier queues are empty. With the
-    /// policy greedy, the index of a queue is the number of valid slots of its superblocks.
+    /// Index of the first queue that may contain a superblock. All earlier queues are empty. With
+    /// the policy greedy, the index of a queue is the number of valid slots of its superblocks.
     first: usize,
     chance: Chance,
 }
@@ -92,9 +93,10 @@ impl Victims {
         best.map(|(number, _)| number)
     }
 
-    /// Samples superblocks until `count` closed ones are drawn or too few are closed. If every
-    /// drawn superblock has only valid pages, collecting one of them would gain no space. In this
-    /// case all closed superblocks are examined.
+    /// Draws random superblocks and returns the one with the fewest valid slots of the first
+    /// `count` that are closed. Gives up after many draws if few superblocks are closed. If each
+    /// drawn superblock has only valid pages, collecting it would gain no space. In this case all
+    /// closed superblocks are examined.
     fn best_of(&mut self, count: u8, pool: &Pool) -> Option<u32> {
         let blocks = pool.all().len() as u32;
         let (mut best, mut drawn, mut tries) = (None, 0, 0);

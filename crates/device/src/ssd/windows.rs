@@ -1,5 +1,5 @@
-//! Recent write amplification. The average of WA2 (flash bytes programmed for each host byte) over
-//! a drive's whole life hides its present value.
+//! Recent write amplification of a drive, in intervals (windows) of its life. The average of WA2
+//! (flash bytes programmed for each host byte) over the whole life hides the present value.
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,8 @@ use super::counts::Counts;
 /// Number of windows kept.
 const WINDOWS_MAX: usize = 64;
 
-/// Bytes written by the host and bytes programmed, in windows of equal host bytes.
+/// Bytes written by the host and bytes programmed, in windows. In each window the host writes the
+/// same number of bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Windows {
     window_bytes: u64,

@@ -9,8 +9,8 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// The engine's own counters before a stage (a measured part of a workload), and after its
-/// background work has finished.
+/// The engine's own counters at two moments: at the start of a stage (a measured part of a
+/// workload), and after the background work of that stage has finished.
 pub struct EngineCountsPair {
     /// The engine's counters at the start of the stage.
     pub start: EngineCounts,
@@ -55,8 +55,10 @@ impl EngineCountsPair {
     }
 }
 
-/// Fills `row` with the measurements. `own` contains the engine's counters before and after the
-/// stage. It is `None` if the stage reopened the store, because the two cannot be compared then.
+/// Fills `row` with the results of one stage (a measured part of a workload). `own` contains the
+/// engine's counters before and after the stage. `own` is `None` if the stage reopened the store:
+/// an engine counts from the opening, so its counters before and after the stage cannot be
+/// compared.
 pub fn fill(row: &mut Row, outcome: &Outcome, own: Option<&EngineCountsPair>, ledger: LedgerDelta) {
     let tally = outcome.tally;
     let seconds = outcome.seconds;
@@ -116,8 +118,8 @@ fn known(sync: SyncCount) -> SyncRow {
     SyncRow { count: sync.count, blocking: Some(sync.blocking), bytes: sync.bytes, seconds: Some(sync.seconds) }
 }
 
-/// Returns a row for each kind in [`SYNC_KINDS`]. A kind that `counted` lacks has zero syncs. If
-/// `counted` is `None`, the row of each kind is unknown.
+/// Returns the number of syncs for each kind in [`SYNC_KINDS`], one row per kind. A kind that is
+/// missing in `counted` has zero syncs. If `counted` is `None`, the row of each kind is unknown.
 fn sync_rows(counted: Option<BTreeMap<String, SyncRow>>) -> SyncRows {
     let Some(counted) = counted else {
         return SyncRows { kinds: SYNC_KINDS.map(|kind| (kind.to_string(), None)).into(), ..SyncRows::default() };
@@ -130,8 +132,9 @@ fn sync_rows(counted: Option<BTreeMap<String, SyncRow>>) -> SyncRows {
     SyncRows { count: Some(count), blocking, tables_by_purpose: None, kinds }
 }
 
-/// Returns the ratios that docs/lab.md defines. A ratio is unknown if the bytes of one of its two
-/// layers are unknown.
+/// Returns the write amplification ratios of docs/lab.md. Each ratio divides the bytes of one
+/// layer, such as the device, by the bytes of a layer above it. The ratio is unknown if the bytes
+/// of one of the two layers are unknown.
 pub fn amplification(bytes: &Bytes) -> Amplification {
     let over = |upper: Option<u64>, lower: Option<u64>| ratio(upper? as f64, lower? as f64);
     let wa1 = over(bytes.device, Some(bytes.user));

@@ -1,6 +1,6 @@
-//! Measures the cost of the benchmark driver itself. The driver puts random keys into an engine
-//! that does nothing, with and without latency recording. The measurement also includes the check
-//! of correct results, and runs in the process that runs the cell.
+//! Measures the cost of the benchmark driver itself: the time to put a random key, with and without
+//! latency recording, and the time to check a result. The engine of this measurement does nothing.
+//! The measurement runs in the process of the cell (one engine in one round).
 use super::{CellSpec, DriverCost};
 use crate::{
     engines::null::Null,
@@ -15,11 +15,12 @@ use std::{hint::black_box, time::Instant};
 
 /// Maximum number of operations of one measurement. They take about 0.1 s.
 const OPS_MAX: u64 = 1_000_000;
-/// Number of entries in the measured scan. All of these entries fit into the processor's cache,
-/// because entries that an engine has just returned are in that cache, too.
+/// Number of entries in the measured scan. The number is small, so that the processor's cache
+/// contains all of these entries. In a real scan the cache contains them, too, because the engine
+/// has just returned them.
 const PAIRS_MAX: u64 = 1000;
-/// Number of repetitions. The fastest repetition is the result, because disturbances only add
-/// time.
+/// Number of repetitions of each measurement. The fastest repetition is the result, because
+/// disturbances by other programs only add time.
 const ROUNDS: usize = 3;
 
 /// Measures the driver on one thread, with the keys and values of `spec`.

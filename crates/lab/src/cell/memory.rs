@@ -12,7 +12,7 @@ use std::{
 
 /// Prefix of cgroup names. The process id follows.
 const PREFIX: &str = "terrace-lab-";
-/// Maximum time in which the kernel must reclaim the memory above the limit.
+/// Maximum time in which the kernel must reclaim the memory that exceeds a new limit.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The cgroup of this process. Dropping this value moves the process back to its previous cgroup.
@@ -61,8 +61,8 @@ impl MemoryGroup {
         let begin = Instant::now();
         loop {
             match fs::write(&file, &limit) {
-                // The kernel gives up after a few attempts to reclaim memory, because it reclaims a
-                // file system's memory in parts. The loop therefore sets the limit again.
+                // The kernel reclaims the memory of a file system in parts and gives up after a few
+                // attempts. If it gives up, the loop sets the limit again.
                 Err(error) if error.kind() == ErrorKind::ResourceBusy && begin.elapsed() < PATIENCE => {
                     thread::sleep(PATIENCE / 100);
                 }
@@ -115,8 +115,8 @@ fn parent() -> Result<(PathBuf, PathBuf, CgroupFiles)> {
     Ok((top, own, V2))
 }
 
-/// Returns the mount point of the v1 memory controller, or else that of v2, and the process's
-/// cgroup below it.
+/// Returns the mount point of the memory controller, and the process's cgroup below this mount
+/// point. cgroup v1 is preferred to v2.
 fn find(mounts: &str, groups: &str) -> Option<(PathBuf, String, usize)> {
     // Example of a line in the list of mounts: `30 23 0:26 / /sys/fs/cgroup/memory rw,relatime -
     // cgroup cgroup rw,memory`

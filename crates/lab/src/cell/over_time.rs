@@ -1,4 +1,4 @@
-//! Operations and latencies of a workload over time, for plots. Plots over time show stalls that
+//! Operations and latencies of a workload over time, for plots. Such plots show write stalls, which
 //! percentiles over the whole run do not show.
 use crate::measure::{Kind, Span, Timeline};
 use serde::{Deserialize, Serialize};

@@ -7,8 +7,8 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The kinds of syncs that every row contains, in the order of reports. A kind is that of the
-/// synced file.
+/// The kinds of syncs that every row counts, in the order of reports. The kind of a sync is the
+/// kind of the synced file, or `filesystem` for a sync of the whole file system.
 pub const SYNC_KINDS: [&str; 7] = ["tables", "manifest", "log", "value_log", "directory", "root", "filesystem"];
 
 /// Latencies of one kind of operation, such as puts, in µs.
@@ -139,8 +139,8 @@ pub struct CpuSeconds {
     pub system: f64,
 }
 
-/// Cost of the benchmark driver itself. It is measured in the same process, with an engine that
-/// does nothing and random keys.
+/// Cost of the benchmark driver itself. The cell's process measures it with random keys and with an
+/// engine that does nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DriverCost {
     /// Time per put in ns.
@@ -156,8 +156,7 @@ pub struct DriverCost {
     pub memory_bytes: u64,
 }
 
-/// Result of one engine in one workload and one round. `engine` and `preset` are the two parts of
-/// `name`.
+/// Result of one engine in one workload and one round. `name` consists of `engine` and `preset`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// Name of the engine, in the form of `--engine`.
@@ -203,7 +202,7 @@ pub struct Row {
     /// Seconds from the last operation until background work finished. They include the single sync
     /// of the file system that the lab performs at the end.
     pub settle_seconds: Option<f64>,
-    /// Seconds of the single sync that the lab performs at the end.
+    /// Seconds of the single sync of the file system that the lab performs after the workload.
     pub settle_sync_seconds: Option<f64>,
     /// Whether background work finished within the time limit of the lab.
     pub settled: Option<bool>,
@@ -268,7 +267,8 @@ pub struct Row {
     pub disturbed: Option<bool>,
     /// Notes on figures of this row.
     pub notes: Vec<String>,
-    /// Error that ended the cell in this workload. The figures of such a row are meaningless.
+    /// Error that ended the cell in this workload. If there is an error, the figures of the row are
+    /// meaningless.
     pub error: Option<String>,
 }
 

@@ -23,17 +23,17 @@ use std::{
 /// A function that looks up an engine by its name.
 pub type Engines<'a> = &'a dyn Fn(&str) -> Result<Box<dyn Engine>>;
 
-/// Maximum time to wait, after all work has finished, until all version edits are durable. It is
-/// six times the default commit interval of ext4's journal.
+/// Maximum time to wait, after the engine has finished its work, until the version edits that it
+/// has installed are durable. The time is six times the default commit interval of ext4's journal.
 const PENDING_MAX: Duration = Duration::from_secs(30);
 
 /// Runs the workloads of `spec` in order on one new store. Emits a row for each stage (measured
 /// part) of each workload.
 ///
-/// The cell ends if the store returns a wrong result, if the engine returns an error, or if the
-/// disk is full. The last row is then the row of that stage, and it contains the error message. If
-/// the engine is not available, every row contains this error. The function returns an error only
-/// for a `spec` that no engine could run.
+/// If the store returns a wrong result, the engine returns an error, or the disk is full, the cell
+/// ends. The last row then belongs to the stage that failed, and contains the error message. If the
+/// engine is not available, every row contains this error. The function returns an error only for a
+/// `spec` that no engine could run.
 pub fn run_cell(spec: &CellSpec, engines: Engines<'_>, emit: &mut dyn FnMut(Event)) -> Result<()> {
     workload::validate(spec)?;
     spec.processors.map_or(Ok(()), processors::keep_to)?;
@@ -57,8 +57,9 @@ pub fn run_cell(spec: &CellSpec, engines: Engines<'_>, emit: &mut dyn FnMut(Even
     blank.driver = Some(cost::driver(spec)?);
 
     fs::create_dir_all(&spec.dir).with_context(|| format!("make {}", spec.dir.display()))?;
-    // The ledger must be open before the engine starts its threads. It covers only the threads that
-    // exist when it is opened, and the threads that those start later.
+    // The ledger counts the I/O of the threads that exist when it is opened, and of the threads
+    // that those threads start later. It must therefore be open before the engine starts its
+    // threads.
     let mut ledger = Ledger::open(&spec.dir, spec.device.as_deref());
     let mut store = match Store::create(&*engine, spec) {
         Ok(store) => store,
@@ -118,8 +119,8 @@ fn measure(
     };
 
     let start = store.target().counters();
-    // A stage that only reads must start with cold caches. The repeated listing of all files, which
-    // finds the peak size, would warm them.
+    // A stage that only reads must start with cold caches. The measurement of the peak size would
+    // warm them, because it lists all files of the store repeatedly.
     let space_peak = (!stage.only_reads()).then(|| PeakSpace::start(store.dir()));
     let peaks = Peaks::start();
     let drive_before = ledger.query_drive();
@@ -173,10 +174,10 @@ fn measure(
     Ok(row)
 }
 
-/// Waits until all version edits are durable, at most for [`PENDING_MAX`]. Obsolete files take
-/// space until then, and their removal is a part of this stage. The wait is not part of the settle
-/// time, because the engine does no work in this time. Returns the number of edits that are still
-/// not durable.
+/// Waits until all version edits are durable, at most for [`PENDING_MAX`]. The engine removes
+/// obsolete files only when the edits are durable, and this removal is a part of the stage. The
+/// wait is not part of the settle time, because the engine does no work while it waits. Returns the
+/// number of edits that are still not durable.
 fn await_pending(target: &dyn Target) -> u64 {
     let start = Instant::now();
     loop {

@@ -1,4 +1,5 @@
-//! The description of a cell (one engine in one round).
+//! The description of a cell (one engine in one round): engine, workloads, sizes, seed and device.
+//! The parent process sends it to the child process that runs the cell.
 use crate::{target::Settings, workload::ycsb::Update};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -35,18 +36,19 @@ pub struct CellSpec {
     pub histogram: bool,
     /// Whether the driver checks every result of a read against the expected contents.
     pub check_answers: bool,
-    /// Number of operations per thread of workloads that read. For YCSB, the total number of
-    /// operations. The default is `num`.
+    /// Number of operations of each thread in a workload that reads. In YCSB, the total number of
+    /// operations of all threads. The default is `num`.
     pub reads: Option<u64>,
-    /// Number of random puts per thread of db_bench's fills and of `overwrite`. The default is
-    /// `num`.
+    /// Number of random puts of each thread in db_bench's random fills and in `overwrite`. The
+    /// default is `num`.
     pub writes: Option<u64>,
     /// Compressed size of values divided by their uncompressed size.
     pub compression_ratio: f64,
     /// Semantics of a YCSB update.
     pub ycsb_update: Update,
-    /// Number of processors for the engine and its driver. The other processors are reserved for
-    /// the kernel and the server of the drive. `None` for no restriction.
+    /// Number of processors for the engine and the benchmark driver. The other processors are
+    /// reserved for the kernel and for the process that serves the drive. `None` for no
+    /// restriction.
     #[serde(default)]
     pub processors: Option<usize>,
     /// Memory limit of the process in bytes while a workload only reads, including the page cache;

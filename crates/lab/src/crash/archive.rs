@@ -16,8 +16,8 @@ const CHARACTER_DEVICE: u32 = 0o020_600;
 /// Writes an archive with the initial RAM file system of a kernel.
 pub struct Archive<W> {
     to: W,
-    /// Number of entries so far. It is also the inode number of the last entry, so inodes are
-    /// numbered from 1.
+    /// Number of entries that were written so far. Entry number n has inode number n, starting with
+    /// 1.
     entries: u32,
 }
 

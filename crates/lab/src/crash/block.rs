@@ -32,13 +32,13 @@ use terrace_device::{
 /// Minimum number of crash states that are judged per history (the batches that one seed
 /// determines) before the next history starts.
 const STATES_PER_HISTORY_MIN: u64 = 400;
-/// Number of flushes before a power cut that a device ignores under
+/// Number of flushes before a power cut that the device ignores in the negative control
 /// [`NegativeControl::IgnoredFlushes`].
 pub(super) const IGNORED_FLUSHES: usize = 4;
 /// Maximum number of failing crash states that a campaign saves to files. More files would add
 /// little information.
 pub(super) const KEPT_MAX: u64 = 5;
-/// The store of one crash state in this many is opened a second time.
+/// The judge opens the store a second time in one of this many crash states.
 const REOPEN_EVERY: u64 = 4;
 
 /// Runs a campaign (a series of crash tests) on a recorded device. `worker` returns the command of
@@ -135,8 +135,8 @@ impl Drop for Record {
     }
 }
 
-/// The crash states of one history. Several stations (a served device with a worker process) judge
-/// them in parallel.
+/// The crash states of one history. Several stations judge them in parallel. A station is a served
+/// device with a worker process.
 struct Job<'a> {
     campaign: &'a Campaign,
     worker: &'a (dyn Fn() -> Command + Sync),
@@ -187,8 +187,8 @@ impl Job<'_> {
         })
     }
 
-    /// Judges crash states on one station until none are left. Each station, a served device with a
-    /// worker process, has a thread that runs this function.
+    /// Judges crash states on one station until none are left. A station is a served device with a
+    /// worker process. Each station has a thread that runs this function.
     fn judge_some(&self, chooser: &CrashStateSelector<'_>, shared: &SharedProgress<'_>) -> Result<()> {
         let mut station = JudgeStation::start(&self.past, &self.campaign.work, self.worker)?;
         while !shared.stop.load(Relaxed) {
@@ -219,12 +219,12 @@ impl Job<'_> {
 
 /// Progress that the stations of a job share.
 struct SharedProgress<'a> {
-    /// Number of the next crash state to judge.
+    /// Number of the next crash state that no station judges yet.
     next: AtomicU64,
     /// Number at which the crash states of this history end.
     end: u64,
-    /// Number of crash states that are subsets of the requests in small windows. A window is the
-    /// requests between two flushes, and a small window has few of them.
+    /// Number of crash states that cover the subsets of the requests in small windows. A window is
+    /// the requests between two flushes. A small window has few requests.
     subsets: u64,
     stop: AtomicBool,
     /// The counts of the campaign. The lock is held only to update them, never while a crash state

@@ -32,8 +32,9 @@ const SECTORS: [u64; 2] = [512, 4096];
 /// recorded device reports that it does. All other blocks may be torn in smaller units.
 const WRITTEN_WHOLE: u64 = 0;
 
-/// A crash state, selected from recorded events (requests to a device, and marks): all events
-/// before `until`, and the kept part of those between `until` and `cut`.
+/// A crash state, selected from recorded events (requests to a device, and marks). It contains all
+/// events before `until`. Of the events between `until` and `cut`, it contains only those in
+/// `kept`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CrashState {
     /// Index of the first event that the power cut may have lost. All events before it are on the
@@ -77,12 +78,12 @@ struct Window {
 pub struct CrashStateSelector<'a> {
     events: Events<'a>,
     windows: Vec<Window>,
-    /// The small windows, which have few changes. Each has the index of the window, and the number
-    /// of subsets of this and all earlier small windows.
+    /// The small windows (windows with few changes). Each item has the index of a window, and the
+    /// number of subsets of the changes in this window and in all small windows before it.
     small: Vec<(usize, u64)>,
     /// For each window, the number of changes in this window and all earlier ones.
     sizes: Vec<usize>,
-    /// Number of flushes before each power cut that the device ignored.
+    /// Number of flushes before a power cut that the device ignores.
     ignored: usize,
     seed: u64,
 }
@@ -243,8 +244,9 @@ fn is_change(event: &Event) -> bool {
     matches!(event.kind, Kind::Write | Kind::Discard | Kind::Zero)
 }
 
-/// Returns the windows for a device that ignores `ignored` flushes. Each window is extended
-/// backwards over that many flushes before it.
+/// Returns the windows for a device that ignores the last `ignored` flushes before a power cut. A
+/// window of the result consists of one of `windows` and the `ignored` windows before it, because
+/// the ignored flushes do not separate them.
 fn merged(windows: &[Window], ignored: usize) -> Vec<Window> {
     let merge = |end: usize| {
         let first = &windows[end.saturating_sub(ignored)];

@@ -1,7 +1,7 @@
 //! The crash-test campaign on a drive that loses power under load. Several threads write, read and
-//! compact a store of tens of MiB. A larger store or a higher load is not possible, because the
-//! record of the drive's requests would not fit into memory. The engine's timers have their
-//! production values, while other campaigns shorten them.
+//! compact a store of tens of MiB. The store cannot be larger and the load cannot be higher,
+//! because the campaign keeps a record of all requests to the drive in memory. The engine's timers
+//! have their production values, while other campaigns shorten them.
 use super::{
     Campaign, NegativeControl, Tally,
     power_cycles::{self, PowerCutHost, StartedHost},

@@ -10,7 +10,7 @@ use super::{
 use crate::target::{Engine, Target};
 use std::{collections::VecDeque, ops::Range, path::Path, sync::atomic::Ordering::SeqCst, thread, time::Duration};
 
-/// One batch in this many has `Batch::rest` set, and the writer makes a long pause after it.
+/// The writer makes a long pause after one batch in this many, the batches with `Batch::rest`.
 const REST_EVERY: u32 = 16;
 
 /// Number of threads that read a large history while it is written.
@@ -206,8 +206,8 @@ mod tests {
 
     #[test]
     fn batches_that_become_durable_by_themselves_are_promised_like_synced_ones() {
-        // On a machine with slow syncs, fewer batches become durable in the same time, so the test
-        // repeats with longer pauses between the batches.
+        // On a machine with slow syncs, fewer batches become durable in the same time. The test
+        // therefore repeats with longer pauses between the batches.
         let mut alone = [2, 8, 32].map(Duration::from_secs).into_iter().map(|min_duration| {
             let (reported, script) = promised("terrace:leveldb+durability=background", min_duration);
             assert!(reported.is_sorted_by(|a, b| a < b), "{reported:?}");
@@ -225,8 +225,9 @@ mod tests {
         assert_eq!(reported.len(), synced.count() + 1, "a store without promises reports nothing by itself");
     }
 
-    /// The test checks that value-log garbage collection (GC) runs while a history is written.
-    /// Power cuts on a device then interrupt it. `make crash` tests this engine.
+    /// The test checks that value-log garbage collection (GC) runs while the writer writes a
+    /// history. `make crash` tests the same engine on a device. Its power cuts can interrupt GC
+    /// only if GC runs during the history.
     #[test]
     fn value_log_gc_runs_during_a_history() {
         let dir = tempfile::tempdir().unwrap();

@@ -42,8 +42,9 @@ impl PowerCutHost for Machine<'_> {
         Size::Small
     }
 
-    /// Returns a range of seconds, so that several journal commits happen before the power cut.
-    /// ext4 commits once a second here.
+    /// Returns the range of times, in ms, after which the machine is killed. The range covers
+    /// several seconds, so that ext4, which here commits its journal once a second, makes several
+    /// commits before the kill.
     fn life_ms(&self) -> Range<usize> {
         400..7000
     }

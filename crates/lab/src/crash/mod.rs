@@ -177,9 +177,9 @@ impl Tally {
 mod tests {
     use super::*;
 
-    /// A campaign without judged crash states does not succeed. A campaign with an intentional
-    /// fault succeeds only if it finds lost data of the store. An unusable file system or a process
-    /// that crashes is not enough.
+    /// The test checks the verdict on a whole campaign. A campaign that has judged no crash state
+    /// fails. A campaign with an intentional fault succeeds only if it finds lost data of a store.
+    /// An unusable file system or a crash of the worker process is not enough.
     #[test]
     fn a_campaign_succeeds_only_with_judged_states_and_the_expected_findings() {
         let tally = |words: &[&str]| {

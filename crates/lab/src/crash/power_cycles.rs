@@ -30,9 +30,10 @@ use terrace_device::{
 };
 use terrace_sim::Rng;
 
-/// One host in this many loses its power while it recovers or judges the store.
+/// The campaign cuts the power of one host in this many while the host recovers or judges the
+/// store.
 const KILLED_EARLY: usize = 5;
-/// One judgement in this many opens the store a second time.
+/// The judge opens the store a second time in one of this many judgements.
 const REOPEN_EVERY: u64 = 4;
 /// Time without a promised batch after which a store is suspected to hang. One batch in six is
 /// synced, and a synced batch is promised, so promises are frequent.
@@ -222,9 +223,9 @@ impl CampaignHosts<'_> {
         Ok(Some(store))
     }
 
-    /// Counts a store that failed while the host filled it, although the host had judged the crash
-    /// state as correct before. This failure is also a violation. The saved state is the disk with
-    /// all writes.
+    /// Counts a store that failed while the host filled it. This failure is a violation of the
+    /// contract, although the host had judged the crash state as correct before. The saved crash
+    /// state is the disk with all writes.
     fn failed_while_filling(&self, running: Running, store: &Store, reason: String, tally: &mut Tally) -> Result<()> {
         let Running { started, mut served, recorder, record, .. } = running;
         let ended = recorder.end();
@@ -260,9 +261,9 @@ impl Running {
         self.started.worker.send(&WorkerRequest { place: self.started.place.clone(), script, task })
     }
 
-    /// Returns the next response of the worker, or `None` at the deadline. If the store's last
-    /// promise is too old, the function continues to wait after the deadline, for a much longer
-    /// time. A store that promises nothing in this time hangs, which violates the contract.
+    /// Returns the next response of the worker, or `None` at the deadline. If the worker has
+    /// reported no promised batch for too long, the function waits much longer than the deadline. A
+    /// store that promises nothing in this longer time hangs, which violates the contract.
     fn receive_live(&mut self, until: Instant) -> Result<Option<WorkerResponse>> {
         loop {
             match self.receive(until)? {

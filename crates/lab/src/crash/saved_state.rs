@@ -9,7 +9,8 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-/// Format of such a file. It is the value of the file's first field.
+/// Name and version of the file format of a saved crash state. It is the value of the file's first
+/// field.
 const FORMAT: &str = "terrace-crash-state-1";
 
 /// A crash state that violates the durability contract.
@@ -48,8 +49,8 @@ impl SavedState {
         reason: &str,
     ) -> Result<PathBuf> {
         fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))?;
-        // The name contains a timestamp, because the next run with the same seed records different
-        // requests.
+        // The file name contains a timestamp: the next run with the same seed records different
+        // requests, and its crash states must get other names.
         let written = fs::metadata(record).and_then(|meta| meta.modified()).context("the record")?;
         let moment = written.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let name = format!("{}-seed{}-{moment}", engine.replace([':', '+'], "-"), script.seed);

@@ -218,7 +218,7 @@ mod tests {
     use super::*;
     use crate::{engines, target::Settings};
 
-    /// Returns a new store with the batches of `script` that have these numbers.
+    /// Returns a new store that contains the batches of `script` whose numbers are in `batches`.
     fn store(dir: &std::path::Path, script: Script, batches: impl Iterator<Item = u64>) -> Box<dyn Target> {
         let store = engines::engine("terrace").unwrap().open(dir, &Settings::default()).unwrap();
         batches.for_each(|number| script.batch(number).write(&*store, false).unwrap());

@@ -24,10 +24,11 @@ use std::{
 };
 use terrace::Options;
 
-/// Number of crash states that are judged for each selected step of a history.
+/// Number of crash states that are judged for each power cut of a history. Each of them has another
+/// seed.
 const SEEDS: u64 = 8;
-/// Number of steps of a history after which the power is cut, if only a time limits the campaign.
-/// The campaign then continues with a history of another kind.
+/// Number of power cuts per history, if only a time limits the campaign. Each cut comes after
+/// another step of the history. The campaign then continues with a history of another kind.
 const STEPS: usize = 32;
 
 /// Runs a campaign on a preset of Terrace. `watch` receives the tally repeatedly, and returns
@@ -45,7 +46,8 @@ pub fn run(campaign: &Campaign, watch: &mut dyn FnMut(&Tally) -> bool) -> Result
         Some(NegativeControl::EarlyDurability) => &[Tracker::Lying],
         Some(control) => bail!("{control:?} needs a device; the storage-level campaign has none"),
     };
-    // Every kind of history gets the same number of crash states, distributed over all its steps.
+    // Every kind of history gets the same number of crash states. The power cuts of a history are
+    // distributed over all its steps.
     let kinds = cuts::histories(&options, trackers, 0, SEEDS).len() as u64;
     let steps_max = campaign.states.map_or(STEPS, |states| (states / kinds / SEEDS) as usize);
     let begin = Instant::now();

@@ -31,8 +31,8 @@ impl Size {
         if self == Size::Small { 4 } else { 12 }
     }
 
-    /// Returns the exclusive upper bound, in bytes, of usual values. Nine of ten values are usual;
-    /// the others may be larger.
+    /// Returns the exclusive upper bound of the size of a usual value, in bytes. Nine of ten values
+    /// are usual; the other values may be larger.
     pub fn usual_bytes(self) -> usize {
         if self == Size::Small { 60 } else { 400 }
     }
@@ -49,8 +49,8 @@ impl Size {
     }
 
     /// Returns the minimum duration of writing a history of `batches` batches; `None` if the engine
-    /// determines it. A mean pause of 300 µs per batch limits the writes to a few MiB per second,
-    /// so that the recorded requests of a campaign fit into memory.
+    /// determines the minimum. A mean pause of 300 µs per batch limits the writes to a few MiB per
+    /// second, so that the recorded requests of a campaign fit into memory.
     pub fn min_duration(self, batches: u64) -> Option<Duration> {
         (self == Size::Large).then(|| Duration::from_micros(250 * batches))
     }

@@ -27,8 +27,8 @@ pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 pub struct SwappableDevice(RwLock<Arc<dyn BlockDevice>>);
 
 impl SwappableDevice {
-    /// Creates the device with the content of `device`. All later contents must have the same
-    /// length.
+    /// Creates the device with the content of `device`. A content that replaces it later must have
+    /// the same length.
     pub fn new(device: Arc<dyn BlockDevice>) -> SwappableDevice {
         SwappableDevice(RwLock::new(device))
     }

@@ -1,4 +1,5 @@
-//! The location of a store in a crash test.
+//! The location of a store in a crash test: its device, mount point and engine. Each request to a
+//! worker process contains it.
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 

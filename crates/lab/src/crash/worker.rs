@@ -90,10 +90,11 @@ pub fn serve(out: &mut dyn Write, find: &dyn Fn(&str) -> Result<Box<dyn Engine>>
         return guest::run(&mut |orders, out| serve_all(orders, out, find));
     }
     unshare(CloneFlags::CLONE_NEWNS).context("create a mount namespace (needs root)")?;
-    // Mounts that the worker makes stay in its own mount namespace. Unmounts by other processes
-    // propagate into it. Without this propagation, a file system that another process unmounts
-    // would stay in use until the worker ends. If the parent namespace does not propagate unmounts,
-    // the first request removes the mounts on served drives from this namespace.
+    // Makes the mounts of this process private in one direction. Mounts that the worker makes stay
+    // in its own mount namespace, while unmounts by other processes take effect in it. Without
+    // this, a file system that another process unmounts would stay in use until the worker ends. If
+    // the parent namespace does not propagate unmounts, the first request removes the mounts on
+    // served drives from this namespace.
     let slave = mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>);
     slave.context("make mounts private")?;
     serve_all(&mut stdin().lock(), out, find)

@@ -1,4 +1,4 @@
-//! System commands.
+//! Runs a system command such as `mkfs` or `losetup`, and converts its failure into an error.
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 

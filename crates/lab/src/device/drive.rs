@@ -87,7 +87,7 @@ impl DriveSpec {
         if matches!(self.backing, Backing::Memory(_)) { "memory:SIZE" } else { "vssd:PROFILE" }
     }
 
-    /// Checks that the profile exists and is valid.
+    /// Checks that the profile of a virtual SSD exists and is valid.
     pub fn check(&self) -> Result<()> {
         let Backing::Ssd { profile: name, .. } = &self.backing else { return Ok(()) };
         find_profile(name)?.validate().with_context(|| format!("vssd:{name}"))

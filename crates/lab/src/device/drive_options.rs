@@ -60,9 +60,9 @@ impl DriveOptions {
         words
     }
 
-    /// Returns in words which part enforces the rate of a drive in memory, to be appended to the
-    /// description of the drive. The cost of the limit depends on this part, and so does the
-    /// question whether reads and writes share the rate.
+    /// Returns text for the description of a drive in memory: whether the kernel or the drive's
+    /// server enforces the rate. If the kernel enforces it, reads and writes have separate limits.
+    /// If the server enforces it, they share one limit. The cost of the limit differs, too.
     pub fn rate_limiter(&self) -> &'static str {
         match self.bytes_per_s {
             None => "",

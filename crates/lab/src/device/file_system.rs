@@ -1,4 +1,5 @@
-//! The kinds of file systems under a store.
+//! The kinds of file systems that the lab can create for a store: ext4, ext4 without a journal,
+//! XFS.
 use super::drive_options::NO_JOURNAL;
 use serde::Deserialize;
 use std::process::Command;

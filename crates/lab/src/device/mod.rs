@@ -231,8 +231,8 @@ fn check_block(path: &Path, destroy_data: bool) -> Result<()> {
     if !metadata.file_type().is_block_device() {
         bail!("block:{name} is not a block device");
     }
-    // The kernel permits one exclusive user of a block device. Such a user is a mount, swap, or a
-    // device that is built on this device or on its partitions.
+    // An exclusive open of a block device fails while another exclusive user has it. Such a user is
+    // a mount, swap, or a device that is built on this device or on its partitions.
     let exclusive = fs::OpenOptions::new().read(true).custom_flags(OFlag::O_EXCL.bits()).open(path);
     exclusive.with_context(|| match fs::File::open(path) {
         Ok(_) => format!("block:{name} is mounted or in use"),

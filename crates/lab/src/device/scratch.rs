@@ -186,8 +186,9 @@ fn clear_start(node: &Path) -> io::Result<()> {
     device.sync_all()
 }
 
-/// Divides a device into a first partition of `meta_bytes` and a second one with the rest. Only
-/// the kernel's partition table in memory changes.
+/// Divides a device into a first partition of `meta_bytes` and a second partition with the rest.
+/// The function changes only the kernel's partition table in memory and writes nothing to the
+/// device.
 pub(crate) fn divide(node: &Path, meta_bytes: u64) -> Result<[PathBuf; 2]> {
     let meta_sectors = meta_bytes / 512;
     let sectors = run(Command::new("blockdev").arg("--getsz").arg(node))?;

@@ -1,4 +1,4 @@
-//! Sizes in the form that the command line and the experiments use.
+//! Parses sizes such as `64MiB`, in the form that the command line and the experiments use.
 
 /// Parses a size such as `64MiB`: a whole number, then optionally `B`, `KiB`, `MiB`, `GiB` or
 /// `TiB`.

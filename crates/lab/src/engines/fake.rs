@@ -31,8 +31,8 @@ pub struct Fake {
     pub counts: bool,
     /// Number of writes that succeed before a write fails. `None` if no write fails.
     pub fails_after: Option<u64>,
-    /// Number of writes that are stored before a write is lost without an error. `None` if no write
-    /// is lost.
+    /// Number of writes that the fake engine stores before it loses a write without an error.
+    /// `None` if it loses no write.
     pub forgets_after: Option<u64>,
 }
 

@@ -232,8 +232,9 @@ impl Engine for Terrace {
         // segments that need GC.
         self.base.value_log_segment_size = 64 << 10;
         self.base.value_log_gc_percent = 5;
-        // With a short interval, several batch syncs run per history. Before each of them,
-        // compactions have replaced SSTables that were not synced yet.
+        // With a short interval, several batch syncs run per history. Before each batch sync,
+        // compactions have replaced SSTables that were not synced yet. The crash tests need this
+        // case.
         self.base.durability_interval_ms = 100;
         self.base.idle_durability_ms = 20;
         match self.base.durability {
@@ -280,8 +281,9 @@ struct TerraceTarget {
 }
 
 impl TerraceTarget {
-    /// Returns the ledger's word for a purpose of a write or for a kind of sync, whose own word is
-    /// `own`. If the WAL is also the value log, its word is `value_log`.
+    /// Returns the name that the ledger uses for a purpose of writes or for a kind of sync. `own`
+    /// is the engine's name for it. If the WAL is also the value log, the ledger's name for the WAL
+    /// is `value_log`.
     fn word(&self, own: &'static str) -> String {
         let word = match own {
             "collection" => "gc",

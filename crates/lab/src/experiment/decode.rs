@@ -1,4 +1,4 @@
-//! Decodes experiments and checks them.
+//! Decodes the TOML file of an experiment into its fields, and checks the fields.
 use super::{
     definition::{Experiment, ExperimentError, WORKLOAD},
     expression::Figure,

@@ -1,4 +1,5 @@
-//! The fields of an experiment.
+//! The fields of an experiment (the description of one measured table or figure): engines,
+//! workloads, sizes, plots and expectations.
 use super::{
     expression::{Comparison, Expression},
     metric, papers,
@@ -9,8 +10,8 @@ use crate::workload;
 use serde::{Deserialize, Deserializer, de::Error};
 use toml::Spanned;
 
-/// Name of the axis that every experiment has. Its labels (values) are the names of the rows,
-/// which are those of the workloads.
+/// Name of the axis that every experiment has. The labels (values) of this axis are the names of
+/// the workloads, one per row.
 pub const WORKLOAD: &str = "workload";
 
 /// A decoded experiment: the measurements of one table or figure.

@@ -1,4 +1,4 @@
-//! The built-in experiments.
+//! The built-in experiments: their TOML files, which are compiled into the program.
 pub use super::planned::planned;
 
 use super::definition::Experiment;

@@ -120,7 +120,7 @@ pub const LIST: &[Metric] = &[
     metric("anon_mib", "peak anonymous memory", "MiB", |row| mebibytes(row.peak_anon_bytes)),
 ];
 
-/// Name of the engine's thread that makes version edits durable and commits them to the manifest.
+/// Name of the engine's thread that makes files durable and commits version edits to the manifest.
 /// The kernel reports the thread's processor time under this name.
 const DURABILITY_THREAD: &str = "terrace-durable";
 

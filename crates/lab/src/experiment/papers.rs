@@ -1,5 +1,5 @@
-//! The measurements of the papers as data. The file `experiments/papers.toml` contains them, with
-//! the source of every table.
+//! The figures that the four papers published, which the study compares with measured figures. The
+//! file `experiments/papers.toml` contains them, with the source of every table.
 use serde::{Deserialize, Deserializer, de::Error};
 
 /// Text of `papers.toml`.
@@ -8,7 +8,7 @@ const TEXT: &str = include_str!("../../../../experiments/papers.toml");
 /// A number in `papers.toml`.
 #[derive(Clone, Debug)]
 pub struct PaperFigure {
-    /// Path of the number, such as `cascaded.fillrandom_54GB.LevelDB_SSD_S[0]`.
+    /// Path of the number in `papers.toml`, such as `cascaded.fillrandom_54GB.LevelDB_SSD_S[0]`.
     pub path: String,
     /// The number.
     pub value: f64,

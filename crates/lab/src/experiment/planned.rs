@@ -1,4 +1,4 @@
-//! Presets that experiments name before the presets exist.
+//! Planned presets: presets that experiments name although Terrace does not have them yet.
 
 /// The planned presets, each with its name and description. They are designs of the papers and of
 /// Terrace. In a report, the row of such a preset is marked as pending and has no figures.

@@ -26,8 +26,8 @@ pub struct Point {
     pub place: PointDevice,
     /// Name of the point's plan in a run.
     pub plan: String,
-    /// Notes on sizes that reached their minimum, so that they did not shrink as far as the scale
-    /// requires.
+    /// Notes on sizes that did not shrink as far as the scale requires, because they reached their
+    /// minimum.
     pub stopped: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ pub enum PointDevice {
         bytes: u64,
         /// Options that determine how the drive is used and how fast it is.
         drive_options: DriveOptions,
-        /// Text that names the part which enforces the rate of the drive
+        /// Text that says whether the kernel or the drive's server enforces the rate
         /// ([`DriveOptions::rate_limiter`]). Empty if unknown.
         rate_limiter: String,
     },
@@ -248,8 +248,8 @@ impl PointDevice {
         }
     }
 
-    /// Returns text that names the part which enforces the rate of a drive in memory on this
-    /// machine. The text is empty for other devices.
+    /// Returns text that says whether the kernel or the drive's server enforces the rate of a drive
+    /// in memory on this machine. The text is empty for other devices.
     pub fn rate_limiter(&self) -> &'static str {
         if let PointDevice::Memory { drive_options, .. } = self { drive_options.rate_limiter() } else { "" }
     }

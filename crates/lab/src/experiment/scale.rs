@@ -36,7 +36,7 @@ pub enum Shrinks {
 
 /// Minimum size in bytes that engines accept for memtables, SSTables and level 1.
 const SHAPE_MIN: u64 = 64 << 10;
-/// Minimum number of keys with which a load is meaningful.
+/// Minimum number of keys in a load. The results of a smaller load would be meaningless.
 const KEYS_MIN: u64 = 100;
 /// Minimum size of the device in bytes. It has room for several superblocks of flash.
 const DEVICE_MIN: u64 = 64 << 20;
@@ -88,8 +88,8 @@ impl Scale {
 mod tests {
     use super::*;
 
-    /// The size of a device must be a whole number of MiB, because raw devices accept only whole
-    /// blocks, and file systems accept no odd numbers of sectors.
+    /// The test checks that a drive has a size in whole MiB after scaling. Raw devices accept only
+    /// whole blocks, and file systems do not accept an odd number of sectors.
     #[test]
     fn a_scaled_drive_is_of_whole_mebibytes() {
         let scale: Scale = toml::from_str("default = 0.05\nwith = ['device']").expect("a scale");

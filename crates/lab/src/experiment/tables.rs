@@ -1,5 +1,5 @@
 //! The three tables of an experiment whose fields a sweep may vary: `[load]`, `[terms]` and
-//! `[device]`. All their sizes are those of the paper.
+//! `[device]`. The sizes in these tables are those of the paper, before the scale reduces them.
 use super::size::Size;
 use crate::{cell::CellSpec, device::FileSystem, target::Settings, workload::ycsb::Update};
 use serde::Deserialize;
@@ -12,11 +12,11 @@ pub struct Load {
     pub num: Option<u64>,
     /// Total bytes of all keys and values of a fill. An experiment has either this field or `num`.
     pub bytes: Option<Size>,
-    /// Number of operations per thread of workloads that read. For YCSB and similar workloads, the
-    /// total number of operations. The default is `num`.
+    /// Number of operations of each thread in a workload that reads. In YCSB and similar workloads,
+    /// the total number of operations of all threads. The default is `num`.
     pub reads: Option<u64>,
-    /// Number of random puts per thread of db_bench's fills and of `overwrite`. The default is
-    /// `num`.
+    /// Number of random puts of each thread in db_bench's random fills and in `overwrite`. The
+    /// default is `num`.
     pub writes: Option<u64>,
     /// Key size in bytes.
     pub key_size: usize,

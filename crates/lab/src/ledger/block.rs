@@ -20,7 +20,8 @@ pub struct BlockDevice {
     drive: Option<PathBuf>,
 }
 
-/// Counters of a block device since boot. Counters of its file system are since the mount.
+/// Counters of a block device and of its file system. The device's counters start at boot, the file
+/// system's at the mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BlockCounters {
     /// Bytes of completed reads.

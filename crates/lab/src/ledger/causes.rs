@@ -30,10 +30,10 @@ use std::{
 const BUFFER_KIB: u32 = 2048;
 /// Unit of the block layer's trace in bytes.
 const SECTOR_BYTES: u64 = 512;
-/// The causes of a write, in the order of reports. The first causes are the kinds of files, for
-/// the first write to a block of a file. The other causes are later writes to a block of a file,
-/// the file system's own data, files outside the store, and files that were deleted before their
-/// names were looked up.
+/// The causes of a write, in the order of reports. If a write is the first to a block of a file,
+/// its cause is the kind of the file. The other causes are later writes to a block of a file, the
+/// file system's own data, files outside the store, and files that were deleted before the ledger
+/// looked up their names.
 pub const CAUSES: [&str; 12] = [
     "tables",
     "log",
@@ -48,7 +48,8 @@ pub const CAUSES: [&str; 12] = [
     "elsewhere",
     "unknown",
 ];
-/// Flag in a block's entry of `owners`. It states that the block was written since its allocation.
+/// Flag in an entry of `owners`, which has one entry per block. The flag states that the block was
+/// written since its allocation.
 const WRITTEN: u8 = 0x80;
 
 /// Number of bytes by cause. Causes without bytes are omitted.
@@ -82,8 +83,8 @@ struct WriteCounter {
     /// the block, the flag [`WRITTEN`] is set, too.
     owners: Vec<u8>,
     block_bytes: u64,
-    /// Two lookups of a file's kind by its inode: the first covers the files in the store, the
-    /// second those in the whole file system.
+    /// Two lookups, which find the kind of a file by its inode: the first one searches the
+    /// directory of the store, the second one the whole file system.
     names: [Names; 2],
     pairs: EntryFiles,
     /// The kind of each file by inode, noted when the file was created. ext4 allocates blocks only
@@ -332,8 +333,9 @@ mod tests {
         assert_eq!(counter.rewritten, [("tables", 2 * 4096)].into());
     }
 
-    /// The trace reports blocks of an entry file and its directory table after both were deleted,
-    /// so neither can be found by name. Only the level's directory still exists.
+    /// The test deletes a directory table and the entry file in it before the trace reports their
+    /// blocks, so the ledger can find neither by name. Only the directory of the level still
+    /// exists.
     #[test]
     fn an_entry_file_is_recognised_by_its_parent_directory() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -351,8 +353,8 @@ mod tests {
         assert_eq!(counter.causes, [("directory", 4096), ("tables", 4096)].into());
     }
 
-    /// A file is deleted after its last write and before its blocks are written back. Later, its
-    /// inode number belongs to another file, whose creation was not traced.
+    /// The test deletes a file after its last write and before the kernel writes its blocks back.
+    /// Later, the inode number belongs to another file, whose creation the trace does not contain.
     #[test]
     fn a_deleted_file_keeps_the_kind_of_its_creation() {
         let dir = tempfile::tempdir().expect("a directory");

@@ -8,8 +8,8 @@ use std::{
 };
 use terrace_device::smart::{self, Reading};
 
-/// Maximum difference between the drive's count of host writes and the kernel's count of the same
-/// writes. The difference is at most one part in this number, plus two of the drive's units.
+/// Maximum difference, as 1/n of the kernel's count, between the drive's count of host writes and
+/// the kernel's count of the same writes. Two of the drive's units are allowed in addition.
 const MAY_DIFFER: u64 = 100;
 /// Minimum number of units by which a counter must grow, for host writes and for flash writes.
 /// With fewer units, the rounding error would exceed 1/100.
@@ -110,8 +110,8 @@ mod tests {
         let average = programmed(&average, &then, 200 * MIB);
         assert_eq!(at(1200, 3300, 204), Ok(300 * MIB), "2 units and 1/100");
         for (refused, why) in [
-            // The store's device is one partition of the drive, and other programs write to another
-            // partition.
+            // The case in which the store's device is one partition of the drive, and other
+            // programs write to another partition.
             (at(1200, 3300, 205), "by its own count"),
             (at(1200, 3300, 196), "by its own count"),
             (at(1200, 3099, 200), "units of 1048576 B, and 103809024 B are too few"),

@@ -1,4 +1,5 @@
-//! Measures the peak memory of this process between two moments.
+//! Measures the peak memory of this process between two moments, the start and the end of a
+//! measurement.
 use super::own_threads::Registration;
 use std::{
     fs,
@@ -13,7 +14,7 @@ const PERIOD: Duration = Duration::from_millis(20);
 /// Samples the memory of this process from `start` to `finish`.
 pub struct Peaks {
     /// Whether the kernel could reset its peak of the resident memory when sampling started.
-    /// Without the reset, the kernel's peak may be from an earlier time.
+    /// Without the reset, the kernel's peak may be older than the start of sampling.
     is_reset: bool,
     stop: Sender<()>,
     sampler: JoinHandle<MemorySample>,

@@ -57,16 +57,17 @@ use terrace_device::{smart, ssd::Cause};
 /// Maximum relative difference between two independent counters of the same bytes, as 1/n. With a
 /// larger difference, the figures are unreliable and are not reported.
 const COUNTERS_MAY_DIFFER: u64 = 1000;
-/// Maximum share of the device's bytes that may belong to files outside the store, as 1/n.
+/// Maximum share of the bytes written to the device that may belong to files outside the store, as
+/// 1/n. With a larger share, the figures are not reported.
 const OTHERS_MAY_WRITE: u64 = 100;
 /// Maximum share of the device's bytes that may have no known cause, as 1/n. With a larger share,
 /// the other causes are not reported.
 const MAY_BE_UNKNOWN: u64 = 100;
-/// Number of bytes that the comparison of two counters always ignores. It is a few blocks in
-/// flight, or an update of a superblock.
+/// Number of bytes by which two counters may differ in every comparison. The bytes are a few blocks
+/// that are being written, or an update of a superblock.
 const NEGLIGIBLE_BYTES: u64 = 64 << 10;
 /// Maximum number of attempts to read the device's counter and the trace without a write to the
-/// device between the two reads.
+/// device between the two reads. Such a write would make the two counts differ.
 const MARKS_MAX: usize = 10;
 
 /// Counts the I/O and the resources of this process, of the device under its store, and of its
@@ -119,8 +120,8 @@ pub struct LedgerDelta {
     /// sums differ, or if too much is `unknown`, the causes are omitted and a note gives the
     /// reason.
     pub device_by_cause: Option<BTreeMap<String, u64>>,
-    /// The `rewritten` bytes of `device_by_cause`, by the kind of file. They are known if the
-    /// causes are known.
+    /// The bytes of cause `rewritten` in `device_by_cause`, by the kind of the file. This figure is
+    /// known only if `device_by_cause` is known.
     pub device_rewritten_by_kind: Option<BTreeMap<String, u64>>,
     /// Bytes read from the block device, by all processes.
     pub device_read_bytes: Option<u64>,
@@ -143,8 +144,8 @@ pub struct LedgerDelta {
     /// `blocking` equals the number of all syncs: each sync blocks the thread that calls it, and
     /// the kernel does not show whether other threads wait for this thread.
     pub syncs_outside: Option<BTreeMap<String, SyncCount>>,
-    /// Reason why the figures of this difference must not be reported: independent counters
-    /// disagree, or other programs wrote to the device.
+    /// Reason why the differences between the two readings must not be reported: independent
+    /// counters disagree, or other programs wrote to the device.
     pub trouble: Option<String>,
     /// Seconds of processor time in user mode.
     pub cpu_user: f64,
@@ -200,8 +201,8 @@ impl Ledger {
         self.flash.as_ref().map(Flash::read)
     }
 
-    /// Reads the counter of the device and the trace. Both counts must agree, so the function reads
-    /// them again if the device received a write between the two reads.
+    /// Reads the device's counter and the bytes by cause in the trace. The two counts must agree,
+    /// so the function reads them again if the device received a write between the two reads.
     fn mark_device(&self, notes: &mut Vec<String>) -> (Option<BlockCounters>, Option<Causes>) {
         let block = || self.device.as_ref().map(BlockDevice::read).transpose();
         let causes = || self.writes.as_ref().map(Writes::read).transpose();
@@ -268,9 +269,10 @@ impl LedgerDelta {
         self.never_written_bytes = Some(cancelled);
     }
 
-    /// Sets the process's bytes to unknown if they exceed the device's bytes. Both were counted
-    /// until the sync that ends settling. All bytes that the process dirtied and did not cancel
-    /// have therefore reached the device.
+    /// Sets the bytes written by the process to unknown if they exceed the bytes written to the
+    /// device. Such a count must be wrong: before the ledger reads its counters, a sync ends the
+    /// wait for background work, so all bytes that the process dirtied and did not cancel have
+    /// reached the device.
     fn doubt_io(&mut self) {
         let (Some(process), Some(device)) = (self.process_write_bytes, self.device_write_bytes) else { return };
         if process > device + device / COUNTERS_MAY_DIFFER + NEGLIGIBLE_BYTES {
@@ -293,8 +295,8 @@ impl LedgerDelta {
             self.trouble = Some(format!("others wrote {others} B to the device, {share:.1} % of all"));
         }
         let unknown = causes.get("unknown").copied().unwrap_or(0);
-        // This comparison makes no allowance for negligible bytes, because the bytes of all causes
-        // must add up to the device's bytes.
+        // This comparison does not allow for [`NEGLIGIBLE_BYTES`], because the bytes of all causes
+        // must add up to the bytes of the device.
         if sum.abs_diff(device) > device / COUNTERS_MAY_DIFFER {
             self.notes.push(format!("the trace shows {sum} B written to the device, the device's counter {device} B"));
         } else if unknown > device / MAY_BE_UNKNOWN + NEGLIGIBLE_BYTES {
@@ -351,8 +353,8 @@ impl LedgerDelta {
         self.drive_write_bytes = Some(written);
         self.nand_bytes = Some(nand);
         self.compare_with("the drive's counter", written);
-        // The drive computes its total from the same counts. This comparison therefore checks only
-        // that the drive's report was read correctly.
+        // The drive computes its total from its counts by cause. The comparison of the total with
+        // their sum therefore checks only that the drive's report was read correctly.
         if sum != nand && self.trouble.is_none() {
             self.trouble =
                 Some(format!("the drive programmed {nand} B by one counter, {sum} B by the sum over causes"));

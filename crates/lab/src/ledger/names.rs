@@ -9,13 +9,14 @@ use terrace_format::names::FileName;
 
 /// Maximum depth of the directories below the store's directory that the ledger lists.
 const DEPTH_MAX: u32 = 4;
-/// Maximum number of directory listings per lookup. A file that is renamed during a listing may be
-/// missing in it, or have its old name. Only the last listing includes the directory tables.
+/// Maximum number of directory listings per lookup. In a listing, a file that is being renamed may
+/// be missing or have its old name, so a second listing may find it. Only the last listing includes
+/// the directory tables.
 const LISTINGS_MAX: u8 = 2;
 
 /// Returns the kind of a file from its path, which is relative to the store's directory or to a
-/// parent of it. The function knows the file names of Terrace, LevelDB and RocksDB. The kinds are
-/// the words that reports use.
+/// parent of it. The function knows the file names of Terrace, LevelDB and RocksDB. Reports use the
+/// same kinds.
 pub fn kind_of(below: &Path) -> &'static str {
     // In a directory table, file names are the keys of the entries.
     if below.parent().is_some_and(is_table_folder) {

@@ -1,5 +1,5 @@
-//! Registry of the ledger's own threads. The processor time and the I/O of these threads are not
-//! charged to the engine.
+//! Registry of the threads that belong to the ledger (the lab's cost counters). The processor time
+//! and the I/O of these threads are not charged to the engine.
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use std::{
     collections::BTreeMap,
@@ -7,8 +7,8 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// Processor time of the ledger's threads, in seconds in user mode and in kernel mode. `finished`
-/// is the total of the threads that have ended.
+/// The ledger's threads and their processor time, in seconds in user mode and in kernel mode.
+/// `finished` is the total time of the threads that have ended.
 struct LedgerThreads {
     threads: BTreeMap<i32, (f64, f64)>,
     finished: (f64, f64),

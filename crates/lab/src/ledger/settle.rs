@@ -1,10 +1,10 @@
 //! Detects the end of an engine's background work, by the same rule for every engine.
 //!
 //! An engine has settled if for one second no thread used more than 1 % of a processor and the
-//! process wrote nothing. The thread that observes this belongs to the ledger and is excluded,
-//! because it may itself use more than 1 % on a machine with a slow kernel. After that second, the
-//! lab syncs the file system once, so that all writes are on the device. This sync is a part of
-//! the measurement.
+//! process wrote nothing. A thread of the ledger observes the process. This thread itself is
+//! excluded, because it may use more than 1 % on a machine with a slow kernel. After the quiet
+//! second, the lab syncs the file system once, so that all writes are on the device. This sync is a
+//! part of the measurement.
 use super::{Ledger, own_threads::Registration, process};
 use crate::target::BARE;
 use nix::unistd::syncfs;
@@ -103,8 +103,8 @@ fn watch_until_quiet(
     for number in 1.. {
         let (threads_ns, written) = sample(reported_bytes)?;
         samples.push_back(ActivitySample { at: start.elapsed(), threads_ns, written });
-        // The oldest sample is dropped only if the next sample is at least QUIET old. Otherwise the
-        // samples would cover a period shorter than QUIET.
+        // All samples together must cover at least [`QUIET`]. The oldest sample is therefore
+        // dropped only if the second oldest is already [`QUIET`] old.
         while samples.get(1).is_some_and(|next| start.elapsed().saturating_sub(next.at) >= QUIET) {
             samples.pop_front();
         }
@@ -139,8 +139,8 @@ fn is_quiet(samples: &VecDeque<ActivitySample>) -> bool {
     if last.at - first.at < QUIET || last.written != first.written {
         return false;
     }
-    // The activity of a thread is the difference between its first and its last sample. A thread
-    // that started after the first sample had used no time before.
+    // The activity of a thread is its processor time between the first and the last of `samples`. A
+    // thread that is not in the first sample started later, so its time in that sample is zero.
     let mut seen: BTreeMap<i32, (u64, u64)> = BTreeMap::new();
     for sample in samples {
         for (&tid, &ns) in &sample.threads_ns {
@@ -167,8 +167,8 @@ fn sync_as_ledger(ledger: &Ledger) -> io::Result<Duration> {
         (synced.map(|()| start.elapsed()), registration)
     };
     let done = thread::spawn(work).join().map_err(|_| io::Error::other("the syncing thread panicked"))?;
-    // The trace is read while this thread is still registered, so the ledger recognises the sync as
-    // its own. The reading itself is not used.
+    // The ledger reads the trace while this thread is still registered, so that it recognises the
+    // sync as its own. The result of the reading is not used.
     ledger.mark();
     drop(done.1);
     done.0
@@ -214,8 +214,8 @@ mod tests {
                 thread::sleep(Duration::from_millis(20));
             }
         });
-        // Other tests write in this process at the same time and may delay the result, so the test
-        // can check only a lower bound.
+        // Tests run in parallel in one process. If other tests write, the quiet second begins
+        // later, so the test can check only a lower bound.
         let (waited, settled) = wait_until_quiet(&mut |_| {}, Duration::from_secs(30)).expect("counters");
         worker.join().expect("it writes");
         assert!(!settled || waited >= Duration::from_millis(650), "{waited:?}");

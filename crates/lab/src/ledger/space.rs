@@ -1,4 +1,4 @@
-//! Size of a store's files: the current size and the peak.
+//! Measures the size of a store's files: the current size, and the peak during a workload.
 use super::own_threads::Registration;
 use std::{
     collections::HashSet,

@@ -85,8 +85,8 @@ impl Syncs {
         ))
     }
 
-    /// Returns all syncs that finished before this call. If the kernel lost events, the result is
-    /// an error, because every figure may be wrong.
+    /// Returns the numbers of all syncs that finished before this call. If the kernel lost events,
+    /// the result is an error, because each number may be wrong.
     pub fn read(&self) -> Result<SyncReading, String> {
         let seen = self.0.read(|counter| counter.reading.clone());
         seen.map_err(|why| format!("syncs are not counted by the kernel: {why}"))
@@ -129,8 +129,8 @@ impl Counter for SyncCounter {
                     self.count(kind, line.seconds - began);
                 }
             }
-            // The kernel reports two events for each `syncfs`. Only the second event is counted. It
-            // belongs to the part that waits for the writes.
+            // The kernel reports two events for each `syncfs`. Only the second one is counted, in
+            // which the kernel waits for the writes.
             "ext4_sync_fs" if line.field("wait") == Some(1) => self.count("filesystem", 0.0),
             _ => {}
         }

@@ -1,5 +1,5 @@
-//! Reads a tracefs instance (a private trace buffer of the kernel) continuously. The reading
-//! thread belongs to the ledger.
+//! Reads a tracefs instance (a private trace buffer of the kernel) continuously. The reading thread
+//! belongs to the ledger (the lab's cost counters), so its cost is not charged to the engine.
 use super::{own_threads::Registration, tracefs::Instance};
 use std::{
     fs::File,
@@ -75,8 +75,8 @@ impl<C: Counter> Drop for Trace<C> {
     fn drop(&mut self) {
         if let Some((stop, reader)) = self.reader.take() {
             drop(stop);
-            // The reading thread returns no result, so a panic of it is ignored. The events that it
-            // counted before are still valid.
+            // The reading thread returns no result, so its panic is ignored. The events that it
+            // counted before the panic are still valid.
             reader.join().ok();
         }
     }

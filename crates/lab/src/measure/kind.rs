@@ -1,4 +1,5 @@
-//! The kinds of operations.
+//! The kinds of operations whose latencies the lab records separately, such as puts, gets and
+//! scans.
 
 /// Kinds of operations. Each kind has its own latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,4 +1,4 @@
-//! Latencies of a whole run.
+//! Histograms of the latencies of a whole run, one for each kind of operation.
 use super::kind::Kind;
 use hdrhistogram::Histogram;
 use std::time::Duration;

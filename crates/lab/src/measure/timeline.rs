@@ -72,8 +72,8 @@ impl Timeline {
         span.of(kind).saturating_record(time.as_nanos() as u64);
     }
 
-    /// Counts finished operations. They are counted in the span (period of time) of the last
-    /// recorded call.
+    /// Counts finished operations. They belong to the span (period of time) in which the last call
+    /// was recorded.
     #[inline]
     pub fn did(&mut self, ops: u64) {
         self.spans.last_mut().expect("there is always one").ops += ops;
@@ -103,7 +103,7 @@ impl Timeline {
         self.ends = self.began + self.length * self.spans.len() as u32;
     }
 
-    /// Adds the operations and latencies of another thread in the same run.
+    /// Adds the operations and latencies of another thread of the same run to this timeline.
     pub fn add(&mut self, mut other: Timeline) {
         while self.length < other.length {
             self.coarsen();
@@ -187,7 +187,8 @@ mod tests {
         assert_eq!(timeline.length(), SHORTEST * 4);
         assert_eq!(ops(&timeline, 2999), [40; 75]);
         assert_eq!(timeline.spans()[9].latencies(Kind::Get).unwrap().len(), 40);
-        // The timeline must not lose operations if a minute passes between two of them.
+        // The test checks a pause of a minute between two operations. The timeline must not lose
+        // operations.
         let standing = gets(began, (0..10).chain([60_000]));
         assert_eq!(standing.length(), SHORTEST * 64);
         let counted = ops(&standing, 60_000);

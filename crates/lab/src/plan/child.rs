@@ -83,7 +83,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both calls can fail only if the child has already ended.
+        // The kill and the wait can fail only if the child has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

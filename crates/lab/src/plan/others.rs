@@ -1,5 +1,5 @@
 //! Measures the processor time that other processes use during a cell (one engine in one round).
-//! Time that this run uses is excluded, and so is time that the kernel uses on behalf of this run.
+//! Processor time of this run is excluded, and so is time that the kernel spends for this run.
 //!
 //! Kernel threads do not count as other processes, because they perform writeback, journal commits
 //! and loop device I/O for the cell. Interrupts are excluded for the same reason. Time that a
@@ -121,8 +121,8 @@ mod tests {
             BTreeMap::from([(1, task(0)), (5, task(1)), (9, task(5)), (7, task(9)), (3, task(4)), (4, task(3))]);
         let own = |ancestor| tasks.keys().copied().filter(|pid| descends(&tasks, *pid, ancestor)).collect::<Vec<_>>();
         assert_eq!((own(5), own(3), own(8)), (vec![5, 7, 9], vec![3, 4], vec![]));
-        // A child process that works is never counted as another process, neither before nor after
-        // this process has waited for it.
+        // The test checks that a child process of this run is never counted as another process,
+        // neither before nor after this process has waited for the child.
         let before = ProcessorSample::take().unwrap();
         let mut child = process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(300));
@@ -140,8 +140,8 @@ mod tests {
         let after =
             |seconds, busy, own, kernel| ProcessorSample { at: at + Duration::from_secs(seconds), busy, own, kernel };
         let kernel = BTreeMap::from([(2, 70), (9, 30)]); // 20 more, 30 new, one ended
-        // In 4 s, 400 ticks are busy: 150 of this run, 50 of kernel threads, and 200 of other
-        // processes.
+        // Of the 400 ticks that were busy in 4 s, this run used 150, kernel threads used 50, and
+        // other processes used 200.
         assert_eq!(after(4, 1400, 250, kernel.clone()).others_since(&before), 0.5);
         assert_eq!(after(0, 1100, 150, kernel).others_since(&before), 0.0);
     }

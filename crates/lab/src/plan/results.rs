@@ -63,8 +63,8 @@ impl Results {
         read().with_context(|| path.display().to_string())
     }
 
-    /// Removes the records of `plan` from the file at `path`, for the engines of `plan` only. The
-    /// removal prevents that old results are mixed with new ones. The file may be missing.
+    /// Removes the records of `plan` from the file at `path`, for the engines of `plan` only, so
+    /// that old results are not mixed with new ones. The file may be missing.
     pub fn forget(path: &Path, plan: &Plan) -> Result<()> {
         let forget = || -> Result<()> {
             let text = read_if_exists(path)?;
@@ -110,10 +110,11 @@ impl Results {
         first.into_iter().any(|record| record.row.disturbed == Some(true))
     }
 
-    /// Returns the valid record for every engine, row and round of `plan`. A disturbed round has a
-    /// second attempt. Its records become valid when all engines have finished it; until then the
-    /// records of the first attempt are valid. All records of a round are therefore from the same
-    /// attempt, and engines are compared within one attempt.
+    /// Returns the valid record for every engine, row and round of `plan`. A round that other
+    /// processes disturbed has a second attempt. The records of the second attempt are valid if all
+    /// engines have finished it; otherwise the records of the first attempt are valid. All valid
+    /// records of a round are therefore from the same attempt, and engines are compared within one
+    /// attempt.
     pub fn last(&self, plan: &Plan) -> Vec<&Record> {
         let attempt = |round| if self.is_repeated(plan, round) { 2 } else { 1 };
         let key = |record: &Record| (record.row.name.clone(), record.step, record.row.round);
@@ -128,9 +129,9 @@ impl Results {
     }
 
     /// Returns whether all engines have finished the second attempt at a round. An engine that
-    /// failed in the second attempt has finished it. An engine that failed in its first workload
-    /// does not run again. If such an engine has no complete result in the first attempt, it is not
-    /// needed in the second.
+    /// failed in the second attempt has finished it. An engine that failed in its first workload is
+    /// not run again; if it also has no complete result in the first attempt, the second attempt is
+    /// complete without it.
     fn is_repeated(&self, plan: &Plan, round: u32) -> bool {
         let is_over = |engine: &String| {
             let cell = Cell { engine, round, attempt: 2 };
@@ -306,7 +307,8 @@ mod tests {
         results.add(of("b", 1, 2, Some("too long"))).unwrap();
         assert_eq!(attempts(&results), [2], "a failure ends it");
 
-        // An engine that failed in the first workload of another round does not run again.
+        // The case of an engine that failed in the first workload of another round. Such an engine
+        // is not run again.
         results.add(of("b", 0, 2, None)).unwrap();
         assert_eq!(attempts(&results), [1]);
         let mut abandoned = of("b", 0, 1, Some("no such library"));

@@ -1,5 +1,5 @@
-//! Runs a plan. Each cell (one engine in one round) runs in its own process. Every row (result of
-//! a workload) is written to disk as soon as it is complete.
+//! Runs a plan. Each cell (one engine in one round) runs in its own process. The plan writes every
+//! row (the result of a workload) to disk as soon as the row is complete.
 use super::{
     Cell, Plan,
     child::{ChildMessage, Running},
@@ -142,8 +142,8 @@ fn run_cell(
     let mut step = 0;
     // When `follow` returns, the process has ended, so the directory of the store can be removed.
     let end = follow(running, plan, cell, context, share, &mut |row, others| {
-        // If a store cannot be closed, the process reports an error row after the last row. This
-        // row replaces the last row, because the result of the last workload is then invalid.
+        // If the process cannot close the store, it reports an error row after its last row. The
+        // error row replaces the last row, because the result of the last workload is then invalid.
         let at = step.min(plan.steps().len() - 1);
         let record = Record { plan: plan.id().into(), step: at, attempt: cell.attempt, others, row };
         step += usize::from(record.row.error.is_none());
@@ -156,8 +156,8 @@ fn run_cell(
         Followed::Stopped => return Ok(CellEnd::Stopped),
         Followed::Broken(why) => why,
     };
-    // The process may fail after its last row, while it closes the store. The error row then
-    // replaces the last row, which is invalid.
+    // The process may fail after its last row, while it closes the store. The last row is then
+    // invalid, and the error row replaces it.
     let step = step.min(plan.steps().len() - 1);
     let row = error_row(&spec, &plan.steps()[step], error);
     let record = Record { plan: plan.id().into(), step, attempt: cell.attempt, others: None, row };

@@ -10,11 +10,10 @@ use std::{
 
 /// The flag that the first signal sets.
 static STOP: AtomicBool = AtomicBool::new(false);
-/// Exit status of the process after the second signal. Shells use it for a process that Ctrl-C
-/// ended.
+/// Exit status of the process after the second signal. Shells report the same status for a process
+/// that Ctrl-C has ended.
 const INTERRUPTED: i32 = 130;
-/// A second signal within this time is a duplicate of the first, because timeout(1) sends each
-/// signal twice.
+/// Maximum time between two signals that count as one. timeout(1) sends each signal twice.
 const DUPLICATE_SIGNAL: Duration = Duration::from_secs(1);
 
 fn signals() -> SigSet {

@@ -1,7 +1,7 @@
 //! The table of written bytes by layer and cause, for all workloads and engines of a comparison.
 use super::{bytes::table, summary::Report};
 
-/// Returns the table: a header, and one line per workload and engine.
+/// Returns the table of written bytes: a header, and one line per workload and engine.
 pub fn of_report(report: &Report) -> Vec<Vec<String>> {
     table(
         report.groups.iter().flat_map(|group| {

@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 /// A function that returns a field of a record as text; empty if the figure is unknown.
 type Value = fn(&Record) -> String;
 
-/// The columns before the columns `device_CAUSE_bytes`: their names, and the functions that return
-/// their fields.
+/// The columns that precede the columns `device_CAUSE_bytes`. Each has a name and a function that
+/// returns the field of a record.
 const BEFORE_CAUSES: &[(&str, Value)] = &[
     ("engine", |Record { row, .. }| row.name.clone()),
     ("version", |Record { row, .. }| row.version.clone()),
@@ -37,8 +37,8 @@ const BEFORE_CAUSES: &[(&str, Value)] = &[
     ("device_bytes", |Record { row, .. }| optional(row.bytes.device)),
 ];
 
-/// The columns after the columns `device_CAUSE_bytes`: their names, and the functions that return
-/// their fields.
+/// The columns that follow the columns `device_CAUSE_bytes`. Each has a name and a function that
+/// returns the field of a record.
 const AFTER_CAUSES: &[(&str, Value)] = &[
     ("never_written_bytes", |Record { row, .. }| optional(row.bytes.never_written)),
     ("nand_bytes", |Record { row, .. }| optional(row.bytes.nand)),

@@ -1,4 +1,4 @@
-//! Formats figures as text.
+//! Formats the figures of a report as text: with three significant digits, as a count, or in MiB.
 use super::stats::Estimate;
 
 /// Formats a figure with three significant digits and without an exponent. A missing figure is

@@ -36,7 +36,7 @@ pub struct Line {
     pub syncs: Option<f64>,
     /// 99th percentile of the latency, in µs, for the most frequent kind of operation.
     pub p99: Option<f64>,
-    /// 99.9th percentile of the latency, in µs, for the same kind of operation.
+    /// 99.9th percentile of the latency, in µs, for the most frequent kind of operation.
     pub p999: Option<f64>,
     /// Peak resident memory in bytes, including mapped files.
     pub rss_bytes: Option<f64>,

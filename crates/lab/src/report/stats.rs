@@ -76,9 +76,10 @@ mod tests {
         assert_eq!(Estimate::of([5.0; 9]).unwrap().interval, Some((5.0, 5.0)));
         let nine = Estimate::of((1..=9).map(f64::from)).unwrap();
         assert_eq!(nine, Estimate::of((1..=9).rev().map(f64::from)).unwrap());
-        // The median of a resample is at most k if at least five of the nine draws are. The
-        // binomial distribution (9, k/9) gives 0.1 % for k = 1 and 3.0 % for k = 2. The 2.5 %
-        // quantile is therefore 2, and by symmetry the 97.5 % quantile is 8.
+        // The nine values are 1 to 9. The median of a resample is at most k if at least five of its
+        // nine draws are at most k. The binomial distribution (9, k/9) gives 0.1 % for k = 1 and
+        // 3.0 % for k = 2. The 2.5 % quantile is therefore 2, and by symmetry the 97.5 % quantile
+        // is 8.
         assert_eq!((nine.median, nine.interval), (5.0, Some((2.0, 8.0))));
     }
 

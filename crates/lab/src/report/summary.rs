@@ -9,7 +9,7 @@ use crate::{
     plan::{Plan, results::Record},
 };
 
-/// A comparison of engines that is ready for output.
+/// The report of a comparison of engines, ready for output as a table, Markdown or CSV.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The engine that all others are compared with.

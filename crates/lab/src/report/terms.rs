@@ -1,5 +1,5 @@
-//! The conditions under which a table was measured: settings, deviations, builds, machine, notes
-//! and errors.
+//! The lists below a result table, which describe how it was measured: settings, deviations of
+//! engines, builds, machine, notes and errors.
 use crate::{
     machine::Machine,
     plan::{Plan, results::Record},
@@ -171,7 +171,7 @@ fn of_row(record: &Record, text: &str) -> String {
     format!("{} in round {}: {text}", record.row.workload, record.row.round)
 }
 
-/// Returns lines of the form `engine: text`, without duplicates.
+/// Returns one line `engine: text` for each text. Lines that are equal appear once.
 fn by_engine_once<'a>(texts: impl Iterator<Item = (&'a String, String)>) -> Vec<String> {
     let mut by_engine: BTreeMap<&String, Vec<String>> = BTreeMap::new();
     for (engine, text) in texts {

@@ -121,8 +121,8 @@ impl Findings {
         self.records.iter().map(|(point, record)| (&self.points[*point].at[..], record))
     }
 
-    /// Returns the entry of an engine at this point and row. The result is an error unless there is
-    /// exactly one entry, with all of its rounds.
+    /// Returns the entry of an engine at this point and row. The entry must have results of all its
+    /// rounds. A missing entry and several entries are errors, too.
     pub fn entry(&self, engine: &str, at: &[(String, String)]) -> Result<&Entry, String> {
         if let Some(why) = self.facts.pending.get(engine) {
             return Err(format!("{engine} is pending: {why}"));
@@ -144,7 +144,8 @@ impl Findings {
     }
 
     /// Returns the value of a figure in one round, or its median over all rounds if `round` is
-    /// `None`. `context` contains the labels of the axes that the figure does not determine.
+    /// `None`. `context` contains the labels (values) of the axes that the figure itself does not
+    /// mention.
     pub fn figure(&self, figure: &Figure, context: &[(String, String)], round: Option<u32>) -> Result<f64, String> {
         let at = bind_axes(figure, context);
         let one = |at: &[(String, String)]| {
@@ -184,8 +185,9 @@ fn bind_axes(figure: &Figure, context: &[(String, String)]) -> Vec<(String, Stri
     figure.at.iter().chain(free).cloned().collect()
 }
 
-/// Looks up figures in the results of a study. The fields are the results, the labels of the axes
-/// that a figure does not determine, and the round (`None` for the median over all rounds).
+/// Looks up figures in the results of a study. The fields are the results, the labels (values) of
+/// the axes that a figure does not mention, and the round. If the round is `None`, a figure is the
+/// median over all rounds.
 pub struct FiguresAt<'a>(pub &'a Findings, pub &'a [(String, String)], pub Option<u32>);
 
 impl Lookup for FiguresAt<'_> {

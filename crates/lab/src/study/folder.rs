@@ -44,7 +44,8 @@ pub struct Facts {
     /// identifier also depends on the machine of the run.
     #[serde(default)]
     pub plans: Vec<String>,
-    /// For each point, the part that enforced the rate of a drive in memory
+    /// For each point, text that says whether the kernel or the drive's server enforced the rate of
+    /// a drive in memory
     /// ([`DriveOptions::rate_limiter`](crate::device::DriveOptions::rate_limiter)).
     #[serde(default)]
     pub rates_kept_by: Vec<String>,

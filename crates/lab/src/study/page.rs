@@ -137,9 +137,10 @@ struct Judged {
     outcome: Outcome,
     that: String,
     because: String,
-    /// Texts about some of the cases: both sides of the inequality, or the reason why a figure is
-    /// missing. Failing cases are first. The other cases are in order of the number of rounds in
-    /// which they hold.
+    /// Texts about some of the cases (combinations of the values of the free axes). A text has both
+    /// sides of the inequality, or the reason why a figure is missing. Cases in which the
+    /// inequality fails are first. The other cases are in order of the number of rounds in which
+    /// the inequality holds.
     cases: Vec<String>,
     otherwise: Option<String>,
 }
@@ -209,8 +210,8 @@ fn terms(findings: &Findings) -> Vec<(&'static str, Vec<String>)> {
     own.into_iter().filter(|(_, lines)| !lines.is_empty()).chain(terms).collect()
 }
 
-/// Returns the round of an entry whose figure is nearest to the median over all rounds. Pictures
-/// show this round in place of all rounds.
+/// Returns the row of one round of an entry: the round whose figure is nearest to the median over
+/// all rounds. A picture of a single round shows this round.
 fn median_round(entry: &Entry, of: impl Fn(&Row) -> Option<f64>) -> Option<&Row> {
     let median_round = median(&mut entry.rows.iter().filter_map(&of).collect::<Vec<_>>())?;
     let off = |row: &Row| of(row).map_or(f64::INFINITY, |figure| (figure - median_round).abs());

@@ -100,8 +100,8 @@ pub fn run(tasks: &[Task], context: &mut RunContext<'_>) -> Result<Option<Vec<St
     Ok(Some(failed))
 }
 
-/// The place of one point in the whole run: the share of the work before the point, and the share
-/// of the point itself.
+/// The part of one point in the work of the whole run: the share of the work before the point, and
+/// the share of the point itself.
 #[derive(Clone, Copy)]
 struct Share {
     before: f64,
@@ -164,7 +164,8 @@ fn run_point(
         },
     );
     if let (DeviceSpec::Dir(dir), false) = (device, is_given) {
-        // The directory is empty at this point, because the cells have removed its contents.
+        // The directory is empty at this point of the run, because the cells have removed its
+        // contents.
         let _ = fs::remove_dir(dir);
     }
     if context.stop.load(Ordering::Relaxed) { ended.map(|_| Ended::Stopped) } else { ended }

@@ -46,7 +46,8 @@ pub struct Verdict {
     pub otherwise: Option<String>,
     /// Outcome over all cases.
     pub outcome: Outcome,
-    /// The cases: one for each combination of the values of the free axes.
+    /// The cases: one for each combination of the values of the free axes. An axis is free if the
+    /// inequality does not mention it.
     pub cases: Vec<Case>,
 }
 
@@ -158,9 +159,9 @@ mod tests {
         study::folder::{Facts, Folder},
     };
 
-    /// Returns the results of two engines, one of them pending, at the value sizes 100 B and 1 KiB.
-    /// On a new drive, WA1 (device bytes per user byte) is 3 at the first size and 6 at the second.
-    /// On a used drive it is 1 more.
+    /// Returns the results of two engines at the value sizes 100 B and 1 KiB. One engine is pending
+    /// and has no figures. On a new drive, WA1 (device bytes per user byte) of the other engine is
+    /// 3 at 100 B and 6 at 1 KiB. On a used drive it is 1 more.
     fn findings(out: &std::path::Path, more: &str) -> Findings {
         measured(out, more, &Some)
     }
@@ -179,9 +180,8 @@ mod tests {
             assert_eq!(plan.engines(), ["terrace:leveldb"]);
             let mut results = Results::open(Some(&folder.rows()), &plan).unwrap();
             for round in 1..=3 {
-                // The figures of the third round are a hundred times as large as those of the
-                // others. The median is the figure of the second round, while a mean would depend
-                // on the third.
+                // The figures of the third round are a hundred times as large as those of the first
+                // two rounds. The median is not affected by the third round, while a mean would be.
                 let wa1 = [0.0, 3.0, 4.0, 6.0, 7.0][index + 1] * [1.0, 1.0, 100.0][round as usize - 1];
                 let wa = Amplification { wa1: Some(wa1), ..Amplification::default() };
                 let row =
@@ -198,8 +198,8 @@ mod tests {
         format!("[[expect]]\nthat = \"{that}\"\nbecause = \"a test\"\n")
     }
 
-    /// An engine that fails in one round is not judged by its other rounds. An interrupted study is
-    /// not judged by the part that is finished.
+    /// An engine that fails in one round gets no verdict from its other rounds. An interrupted
+    /// study gets no verdict from its finished part.
     #[test]
     fn a_figure_of_some_rounds_only_is_unknown() {
         let broken_off = |row: Row| (row.round < 3).then_some(row);

@@ -1,6 +1,6 @@
-//! A workload similar to the set of unspent coins in a Bitcoin node. Keys are hashes, reads are
-//! random, and the changes of a minute are written in one burst. Such loads wear out users' drives
-//! today.
+//! A workload similar to the writes and reads of the set of unspent coins in a Bitcoin node. Keys
+//! are hashes, reads are random, and the changes of a minute are written in one burst. Such loads
+//! wear out users' drives today.
 //!
 //! At the start, `num` coins are loaded. Each simulated minute then has three steps. It reads
 //! coins that are drawn at random from the existing ones. It spends these coins, with one delete
@@ -118,8 +118,8 @@ impl Chainstate {
 fn unspent(content: &Content, rng: &mut Rng, spent: &HashSet<u64>) -> Result<u64> {
     for _ in 0..1_000_000 {
         let number = rng.below(content.inserts.below());
-        // A drawn coin is rarely one that the current burst spends, because a burst contains few of
-        // all coins.
+        // A drawn coin is rarely one that the current burst spends, because a burst spends only a
+        // few of all coins.
         if content.model.present(number) == Some(true) && !spent.contains(&number) {
             return Ok(number);
         }

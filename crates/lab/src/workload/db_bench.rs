@@ -218,7 +218,7 @@ impl Stage for &DbBench {
     }
 }
 
-/// Number of random keys for which the driver prefetches its own memory in one step; see
+/// Number of random keys for which the driver prefetches its own data in one step; see
 /// [`Driver::prefetch`].
 const PREFETCHED: usize = 32;
 
@@ -295,8 +295,8 @@ fn seek(driver: &mut Driver<'_>, worker: &mut Worker<'_>, job: &Job<'_>, num: u6
     Ok(())
 }
 
-/// Computes checksums of bytes that remain in the processor's nearest cache. The threads therefore
-/// compete only for the processor, not for memory.
+/// Computes checksums of bytes that stay in the first-level cache of the processor. The threads
+/// therefore compete only for the processor, not for memory.
 fn checksum(worker: &mut Worker<'_>, count: u64) {
     let piece = [b'x'; 4096];
     for _ in 0..count {

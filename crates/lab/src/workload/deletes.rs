@@ -1,6 +1,6 @@
-//! The workloads of the DeLSM paper. Each has three stages, and each stage has its own row in the
-//! results: write `num` keys, delete a share of them, then write `num` keys again or read all
-//! keys.
+//! The workloads of the DeLSM paper. Each has three stages: write `num` keys, delete a share of
+//! these keys, then write `num` keys again or read all keys. Each stage has its own row in the
+//! results.
 //!
 //! The paper does not specify the order of keys, nor whether the second writes use the same keys.
 //! Here the first stage writes `num` distinct keys in a random order. The second stage deletes a

@@ -1,4 +1,5 @@
-//! Keys: the mapping from the number of a key to its bytes.
+//! The keys of the benchmarks. The driver numbers keys, and this module maps the number of a key to
+//! the bytes of the key.
 use super::{rng::mix, zipf::fnv64};
 use anyhow::{Result, ensure};
 
@@ -121,7 +122,7 @@ mod tests {
         assert_eq!(key(Keys::Decimal(16), 987_654), "0000000000987654");
         assert_eq!([7, 42, 999].map(|number| key(Keys::Decimal(3), number)), ["007", "042", "999"]);
         assert_eq!(key(Keys::Decimal(20), u64::MAX), u64::MAX.to_string());
-        // The key of YCSB's record 0. Its number is the FNV-64 hash of eight zero octets, made
+        // The expected key is that of YCSB's record 0: the FNV-64 hash of eight zero octets, made
         // positive.
         assert_eq!(key(Keys::User, 0), "user6284781860667377211");
         assert_eq!(key(Keys::User, 1), "user8517097267634966620");

@@ -185,7 +185,7 @@ mod tests {
         let mut counts = [0u64; RANGES as usize];
         (0..draws).for_each(|_| counts[(popularity.key(rng.bits() >> 1) / popularity.keys) as usize] += 1);
         // The published popularity of range x is a e^(bx) + c e^(dx), divided by the sum over all
-        // ranges. The order of these shares over the ranges was drawn at random.
+        // ranges. Which range has which popularity was drawn at random.
         let law = |x: u64| {
             POPULARITY[0] * (POPULARITY[1] * x as f64).exp() + POPULARITY[2] * (POPULARITY[3] * x as f64).exp()
         };
@@ -193,8 +193,8 @@ mod tests {
         let mut expected: Vec<f64> = (1..=RANGES).map(|x| draws as f64 * law(x) / sum).collect();
         expected.sort_by(f64::total_cmp);
         counts.sort_unstable();
-        // The original rounds each share down to a whole number, and so does this code. The least
-        // popular range has the share 1.
+        // RocksDB's db_bench rounds each share down to a whole number, and so does this code. The
+        // least popular range has the share 1.
         let amplify = (1.0 / law(RANGES)).floor() + 1.0;
         let mut shares: Vec<f64> = (1..=RANGES).map(|x| (amplify * law(x)).floor()).collect();
         shares.sort_by(f64::total_cmp);
@@ -202,16 +202,16 @@ mod tests {
         let expected_of = |share: &f64| draws as f64 * share / total;
         let chi = chi_square(&counts, &shares.iter().map(expected_of).collect::<Vec<_>>());
         // The chi-square statistic has 29 degrees of freedom, so its mean is 29 and its standard
-        // deviation is 7.6. The bound is five deviations above the mean. The test sorts the counts,
-        // which can only lower the statistic.
+        // deviation is 7.6. The bound is five deviations above the mean. Before the comparison the
+        // test sorts the counts, which can only lower the statistic.
         assert!(chi < 67.0, "{chi}");
         let hottest = counts[29] as f64 / expected[29];
         assert!((0.9..1.1).contains(&hottest), "{hottest}");
     }
 
-    /// Returns the probability that a value is between each two neighbouring edges, and the
-    /// probability that it is beyond the last edge. `below` is the distribution function, and the
-    /// results are its differences.
+    /// Returns the probability that a value is between two neighbouring edges, for each such pair,
+    /// and the probability that a value is beyond the last edge. `below` is the distribution
+    /// function; each probability is a difference of two of its values.
     fn shares(edges: &[u64], below: &dyn Fn(f64) -> f64) -> Vec<f64> {
         let mut before = 0.0;
         let upto = edges.iter().map(|edge| below(*edge as f64)).chain([1.0]);

@@ -10,9 +10,9 @@
 //! was pending. That change is newer than all others.
 //!
 //! Accesses to random keys miss all processor caches in this model, as they do in the store, but
-//! only the store is to be measured. While one thread works, the model therefore has one byte per
-//! key, the generation modulo 256. With eight bytes per key, the model would cost 0.3 µs per
-//! operation on a million keys.
+//! only the cost of the store is to be measured. While one thread works, the model therefore has
+//! only one byte per key, the generation modulo 256. With eight bytes per key, the model would cost
+//! 0.3 µs per operation on a million keys.
 use std::sync::atomic::{
     AtomicU8, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -22,16 +22,19 @@ use std::sync::atomic::{
 #[derive(Debug)]
 pub struct Model {
     slots: Slots,
-    /// Whether generations must be exact. Otherwise the model may store them modulo 256.
+    /// Whether the model must store the exact generation (number of changes) of each key. Otherwise
+    /// it may store generations modulo 256.
     exact: bool,
 }
 
 #[derive(Debug)]
 enum Slots {
-    /// The form for one thread. Each byte is `newest` modulo 256, which equals `floor`.
+    /// The form for one thread. One byte per key is the newest generation modulo 256. With one
+    /// thread, this is also the oldest generation that a read may return.
     SingleThreaded(Vec<AtomicU8>),
-    /// The form for several threads. Bits 32..64 are `newest`. Bits 16..32 are `newest - floor`,
-    /// and all ones mean at least this number. Bits 0..16 are the number of pending changes.
+    /// The form for several threads, with 64 bits per key. Bits 32..64 are the `newest` generation.
+    /// Bits 16..32 are `newest - floor`; if all of these bits are set, the difference may be
+    /// larger. Bits 0..16 are the number of pending changes.
     Concurrent(Vec<AtomicU64>),
 }
 
@@ -42,7 +45,7 @@ pub struct Pending {
     pub number: u64,
     /// Generation of the key after the change.
     pub generation: u32,
-    /// Whether no other change of the key was pending when this one began.
+    /// Whether no other change of the key was pending when this change began.
     alone: bool,
 }
 
@@ -79,8 +82,8 @@ fn next(newest: u32, put: bool) -> u32 {
 }
 
 impl Model {
-    /// Creates a model of `len` keys that were never written. If `exact`, generations are exact.
-    /// Otherwise they may be stored modulo 256.
+    /// Creates a model of `len` keys that were never written. If `exact`, the model stores exact
+    /// generations (numbers of changes). Otherwise it may store them modulo 256.
     pub fn new(len: u64, exact: bool) -> Model {
         // The allocator returns zeroed memory, and pages of it that are never used take no memory.
         let slots = vec![0u64; len as usize].into_iter().map(AtomicU64::new).collect();

@@ -20,8 +20,8 @@ pub struct Driver<'a> {
     target: &'a dyn Target,
     content: &'a Content,
     sync: bool,
-    /// Whether other threads change values during a scan. A scan then returns the values at the
-    /// time at which it started.
+    /// Whether other threads change values during a scan. The scan then returns the values that
+    /// were current when it started.
     overwritten: bool,
     key: Vec<u8>,
     from: Vec<u8>,
@@ -49,9 +49,10 @@ impl<'a> Driver<'a> {
         Driver { overwritten, ..self }
     }
 
-    /// Prefetches the driver's own memory for puts of these keys. The driver's accesses to random
-    /// keys miss all caches. An access costs 0.2 µs if it happens between two operations of the
-    /// store. It costs a tenth of that if many accesses are prefetched together.
+    /// Prefetches the driver's own data for puts of these keys. Without prefetching, the driver's
+    /// accesses to random keys miss all processor caches and cost 0.2 µs each, between two
+    /// operations of the store. If many accesses are prefetched together, each costs a tenth of
+    /// this time.
     pub fn prefetch(&self, numbers: &[u64]) {
         let (model, values) = (&self.content.model, &self.content.values);
         let slots = numbers.iter().fold(0, |all, number| all ^ model.newest(*number));
@@ -231,8 +232,8 @@ pub struct ExpectedScan<'a> {
     next: u64,
     end: u64,
     reverse: bool,
-    /// The scan may miss keys with this or a higher number. These keys are inserted concurrently,
-    /// possibly after the scan started.
+    /// The scan may miss keys with this or a higher number, because other threads insert them,
+    /// possibly after the scan has started.
     sure_below: u64,
     /// Whether values may be older than the newest; see [`Driver::with_concurrent_writers`].
     overwritten: bool,

@@ -1,5 +1,5 @@
-//! A random number generator. The crate has its own, so that a seed gives the same operations on
-//! every machine and in every version.
+//! A random number generator. The crate does not use a library for it, so that a seed gives the
+//! same operations on every machine and in every version.
 //!
 //! The generator is xoshiro256++, seeded by splitmix64 (Blackman and Vigna). A seed and a label
 //! identify a stream of numbers. The threads and workloads of a run have different labels, so they
@@ -60,9 +60,9 @@ pub fn label(text: &str) -> u64 {
     text.bytes().fold(GOLDEN, |sum, byte| mix(sum ^ u64::from(byte)))
 }
 
-/// A random permutation of `0 .. len` that needs no memory. It applies a bijection on the next
-/// power of two repeatedly, until the result is below `len`. This takes at most two steps on
-/// average.
+/// A random permutation of `0 .. len` that needs no memory. It applies a bijection on the numbers
+/// below the next power of two repeatedly, until the result is below `len`. On average this takes
+/// at most two steps.
 #[derive(Clone, Debug)]
 pub struct Permutation {
     len: u64,
@@ -112,8 +112,8 @@ mod tests {
 
     #[test]
     fn reference_vector_of_xoshiro256_plus_plus() {
-        // The expected numbers are the first outputs of the authors' C code with the state 1, 2, 3,
-        // 4.
+        // The expected numbers are the first outputs of the C code of the generator's authors, for
+        // the state 1, 2, 3, 4.
         let mut rng = Rng([1, 2, 3, 4]);
         assert_eq!([rng.bits(), rng.bits(), rng.bits()], [41943041, 58720359, 3588806011781223]);
     }

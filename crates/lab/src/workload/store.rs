@@ -121,15 +121,15 @@ impl Content {
     }
 }
 
-/// The keys that are inserted after the load. As in YCSB, a key may be read only when the store
-/// has acknowledged all inserts with lower numbers.
+/// The keys that are inserted after the load. As in YCSB, a thread may read a key only when the
+/// store has acknowledged the inserts of this key and of all keys with lower numbers.
 #[derive(Debug)]
 pub struct Inserts {
     next: AtomicU64,
     /// The store has acknowledged the inserts of all numbers below this one.
     below: AtomicU64,
-    /// Acknowledged numbers above a number that is not acknowledged yet. No I/O happens under the
-    /// lock.
+    /// Acknowledged numbers above the lowest number that is not acknowledged yet. No I/O happens
+    /// under the lock.
     ahead: Mutex<BTreeSet<u64>>,
 }
 
@@ -182,7 +182,8 @@ impl<'e> Store<'e> {
         Ok(Store { engine, settings, checked, dir, target: None, content })
     }
 
-    /// Creates and opens a new store in this subdirectory. An existing store is replaced.
+    /// Creates and opens a new store in the subdirectory `store` of the cell's directory. An
+    /// existing store is replaced.
     pub fn create(engine: &'e dyn Engine, spec: &CellSpec) -> Result<Store<'e>> {
         let mut store = Store::at(engine, spec)?;
         store.recreate()?;

@@ -1,4 +1,5 @@
-//! The meaning of an update in YCSB.
+//! The two meanings that an update can have in the benchmark YCSB: it puts a whole record, or
+//! replaces one field of the record.
 use serde::{Deserialize, Serialize};
 
 /// The effect of an update on a record.

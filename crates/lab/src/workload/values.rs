@@ -1,6 +1,6 @@
-//! The values that the driver puts. They are parts of one buffer of compressible text. The key and
-//! the generation (number of changes of the key) determine the part. The driver can therefore
-//! check every value without storing it, and it makes a value without a copy.
+//! The values that the driver puts. Each value is a part of one buffer of compressible text. The
+//! key and the generation (number of changes of the key) determine which part. The driver can
+//! therefore check every value without storing it, and can make a value without copying it.
 //!
 //! The buffer is that of db_bench. It consists of pieces of 100 bytes. Each piece is a random
 //! text, repeated until the piece is full; the random numbers are those of LevelDB with seed 301.
@@ -15,7 +15,7 @@ use super::rng::mix;
 pub struct Values {
     buffer: Vec<u8>,
     len: usize,
-    /// Whether values consist of whole pieces of the buffer.
+    /// Whether values consist of whole pieces (100 bytes of one repeated text) of the buffer.
     whole_pieces: bool,
     salt: u64,
     form: Form,

@@ -49,7 +49,7 @@ const SCAN_MAX: u64 = 100;
 /// lock.
 const LOCKS: usize = 1024;
 
-/// The workload that loads the records, or one of the others.
+/// A YCSB workload: the load of the records, or a workload on the loaded records.
 pub struct Ycsb {
     name: String,
     mix: Option<OperationMix>,
@@ -105,14 +105,14 @@ fn operations(spec: &CellSpec) -> u64 {
 }
 
 impl OperationMix {
-    /// Returns the number of future keys that YCSB reserves, which is twice the expected number of
-    /// inserts.
+    /// Returns the number of keys that YCSB reserves for inserts during the run. It is twice the
+    /// expected number of inserts.
     fn reserve(self, ops: u64) -> u64 {
         ops * self.insert * 2 / 100
     }
 
-    /// Returns an upper bound of the number of inserts. It is the reserve plus 100. In short runs,
-    /// these 100 exceed ten standard deviations of the number of inserts.
+    /// Returns an upper bound of the number of inserts: the reserve (twice the expected number)
+    /// plus 100. In short runs, these 100 exceed ten standard deviations of the number of inserts.
     fn room(self, ops: u64) -> u64 {
         if self.insert == 0 { 0 } else { (self.reserve(ops) + 100).min(ops) }
     }
@@ -197,8 +197,8 @@ impl RecordChooser {
         let records = content.inserts.below();
         match mix.choice {
             Popularity::Latest => RecordChooser::Latest(Zipf::new(records.saturating_sub(1))),
-            // The original's upper bound is inclusive, so the range has one number more than
-            // records and reserve.
+            // The upper bound of the original is inclusive. The range therefore has one number more
+            // than there are records and reserved keys.
             Popularity::Zipfian => RecordChooser::Scrambled(Scrambled::new(records + mix.reserve(ops) + 1)),
             Popularity::Uniform => RecordChooser::Uniform,
         }

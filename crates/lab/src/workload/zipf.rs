@@ -62,12 +62,14 @@ impl Zipf {
         ((self.items as f64 * (self.eta * u - self.eta + 1.0).powf(alpha)) as u64).min(self.items - 1)
     }
 
-    /// Returns the probability of the number `i`. For the first two items it follows from Zipf's
-    /// law. For the others it follows from the inverse of the method's formula.
+    /// Returns the probability that the generator draws `i`. For the first two numbers it follows
+    /// from Zipf's law. For the other numbers it follows from the inverse of the generator's
+    /// formula.
     #[cfg(test)]
     pub(super) fn probability(&self, i: u64) -> f64 {
         let law = |i: u64| (i as f64).powf(-THETA) / self.zeta;
-        // Returns the bound of the random number u. For a u below it, the drawn number is below n.
+        // Returns the value of u below which the generator draws a number below n. u is the uniform
+        // random number in the generator's formula.
         let below = |n: u64| {
             let first = (1.0 + 0.5f64.powf(THETA)) / self.zeta;
             let u = 1.0 - (1.0 - (n as f64 / self.items as f64).powf(1.0 - THETA)) / self.eta;
@@ -131,9 +133,9 @@ mod tests {
         assert!((zipf.zeta - fresh.zeta).abs() < 1e-12 && (zipf.eta - fresh.eta).abs() < 1e-12);
     }
 
-    /// The method is exact for the first two items and an approximation for the others. The test
-    /// therefore compares the first two with Zipf's law, and the others with the method's own
-    /// formula.
+    /// The generator (Gray et al.) is exact for the first two numbers and an approximation for the
+    /// others. The test therefore compares the first two numbers with Zipf's law, and the others
+    /// with the generator's own formula.
     #[test]
     fn zipfian_by_chi_square() {
         let (items, draws) = (1000u64, 1_000_000u64);
@@ -145,8 +147,9 @@ mod tests {
         assert!(chi < 1223.0, "{chi}: more than five deviations above 999 degrees of freedom");
     }
 
-    /// The distribution hashes each of the first million items to a place. All further items are so
-    /// many and so rare that every place gets an equal share of them.
+    /// The test computes the share of each place from the first million items, which a hash
+    /// distributes over the places. All further items are so many and so rare that every place gets
+    /// an equal share of them.
     #[test]
     fn scrambled_by_chi_square() {
         let (places, draws, distinguished) = (1000usize, 1_000_000u64, 1_000_000u64);

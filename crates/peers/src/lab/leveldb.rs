@@ -1,4 +1,5 @@
-//! LevelDB as a benchmark target.
+//! LevelDB as a benchmark target: the lab's interface to an engine, implemented with LevelDB's C
+//! API.
 use super::{Batched, build, bytes};
 use crate::{
     leveldb::{Compression, Library, OpenOptions},
@@ -11,7 +12,8 @@ use terrace_lab::target::{Change, Engine, EngineBuild, Result, Settings, Target}
 /// File name of the library in the directory into which `make peers` installs libraries.
 const LIBRARY_FILE: &str = "libleveldb.so";
 
-/// Constants of LevelDB that no option changes.
+/// The size limit of level 1 in bytes, and the numbers of level 0 files at which LevelDB compacts,
+/// slows down and stops. No option changes them.
 const LEVEL_BASE: u64 = 10 << 20;
 const L0_TRIGGERS: (u32, u32, u32) = (4, 8, 12);
 /// Ranges of option values. LevelDB replaces a value outside of a range by the nearest one in the

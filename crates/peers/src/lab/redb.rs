@@ -62,8 +62,9 @@ impl Engine for Redb {
     }
 }
 
-/// Returns the size of redb's cache in bytes. redb uses up to half of its cache for changed pages.
-/// They correspond to the memtables of other engines, so the size includes that of two memtables.
+/// Returns the size of redb's cache in bytes. redb uses up to half of its cache for changed pages,
+/// which correspond to the memtables of other engines. The size is therefore the sum of the cache
+/// size and the size of two memtables.
 fn cache(settings: &Settings) -> u64 {
     settings.cache_size.saturating_add(settings.write_buffer_size.saturating_mul(2))
 }

@@ -1,4 +1,5 @@
-//! RocksDB as a benchmark target.
+//! RocksDB as a benchmark target: the lab's interface to an engine, implemented with RocksDB's C
+//! API.
 use super::{Batched, build, bytes};
 use crate::{
     library::LibraryInfo,

@@ -1,4 +1,4 @@
-//! Cursors over a LevelDB store.
+//! Cursors over a LevelDB store, which move over its entries in key order.
 use super::ffi::{self, Api, Handle, Step};
 use crate::Result;
 use std::marker::PhantomData;

@@ -52,11 +52,12 @@ functions! {
     approximate_sizes: fn(*mut Db, c_int, *const Ptr, *const usize, *const Ptr, *const usize, *mut u64);
 }
 
-// A cache locks internally, and a Bloom filter never changes. Several threads may therefore use
-// both.
+// Several threads may use a cache or a Bloom filter at the same time: a cache locks internally, and
+// a Bloom filter never changes.
 threads! { SendObject: ; SyncObject: Cache Filter }
 
-/// The loaded C functions of LevelDB: those that RocksDB also has, and the others.
+/// The loaded C functions of LevelDB: the functions that RocksDB also has, and the functions that
+/// only LevelDB has.
 pub(super) struct Api {
     pub(super) common: Common<LevelDb>,
     extra: ExtraFunctions,

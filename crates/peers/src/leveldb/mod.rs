@@ -100,7 +100,8 @@ impl Library {
 /// Marker type of LevelDB. Types with this parameter belong to LevelDB's library.
 pub enum LevelDb {}
 
-/// The objects of an open store that only LevelDB's stores have.
+/// The objects that belong to an open LevelDB store, in addition to those of every library: its
+/// functions, and the cache and filter that the database borrows.
 pub struct Parts {
     api: &'static Api,
     _opening: Opening, // the database borrows its cache and filter

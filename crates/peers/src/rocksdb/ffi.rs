@@ -57,7 +57,8 @@ functions! {
     iter_seek_for_prev: fn(*mut Iter, Ptr, usize);
 }
 
-/// The loaded C functions of RocksDB: those that LevelDB also has, and the others.
+/// The loaded C functions of RocksDB: the functions that LevelDB also has, and the functions that
+/// only RocksDB has.
 pub(super) struct Api {
     pub(super) common: Common<RocksDb>,
     extra: ExtraFunctions,

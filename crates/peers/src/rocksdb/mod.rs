@@ -78,7 +78,8 @@ impl store::PeerLibrary for RocksDb {
     type Parts = Parts;
 }
 
-/// The objects of an open store that only RocksDB's stores have.
+/// The objects that belong to an open RocksDB store, in addition to those of every library: its
+/// functions.
 pub struct Parts {
     api: &'static Api,
 }

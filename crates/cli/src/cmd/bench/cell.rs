@@ -18,7 +18,7 @@ pub const NAME: &str = "bench-cell";
 pub struct BenchCell {}
 
 impl BenchCell {
-    /// Runs it.
+    /// Runs the cell.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         stop::restore()?;
         child::serve(out, |spec, emit| run_cell(spec, &engines::find, emit))

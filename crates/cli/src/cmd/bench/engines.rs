@@ -16,8 +16,8 @@ pub fn find(name: &str) -> Result<Box<dyn Engine>> {
     bail!("no engine is named '{name}'; there are {}", names.join(", "))
 }
 
-/// Returns all names with their descriptions. For a missing peer, the description says how to
-/// install it.
+/// Returns the names and descriptions of all engines. For a peer that is not installed, the
+/// description says how to install it.
 pub fn list() -> Vec<(String, String)> {
     let peers = peers::NAMES.iter().filter_map(|name| Some((name, peers::engine(name)?)));
     let peers = peers.map(|(name, peer)| {

@@ -103,8 +103,8 @@ impl Temporary {
             let name = entry.file_name();
             let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
             if owner.is_some_and(|owner| !Path::new("/proc").join(owner.to_string()).exists()) {
-                // Remove only objects that a run creates. Anything else belongs to another program
-                // and stays.
+                // The run removes only objects that a run creates. Any other object belongs to
+                // another program and stays.
                 let _ = fs::remove_dir_all(entry.path().join("store"));
                 let _ = fs::remove_dir(entry.path());
             }

@@ -199,7 +199,7 @@ impl Crash {
             tally;
         let per_second = *states as f64 / seconds.max(f64::EPSILON);
         if self.json {
-            // The seam level has histories of fixed length and records no requests.
+            // At the seam level, histories have a fixed length and no device requests are recorded.
             let is_recorded = self.level != "seam";
             let (batches, events) = (is_recorded.then_some(campaign.batches), is_recorded.then_some(events));
             let object = json!({ "level": self.level, "engine": self.engine, "seed": self.seed, "batches": batches, "control": self.control,

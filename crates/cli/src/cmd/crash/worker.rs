@@ -1,4 +1,5 @@
-//! `terrace crash-worker`: mounts and checks states of a device that `terrace crash` serves.
+//! `terrace crash-worker`: the process that mounts and checks the crash states of a device that
+//! `terrace crash` serves.
 use crate::cmd::bench::engines;
 use anyhow::Result;
 use std::io::Write;

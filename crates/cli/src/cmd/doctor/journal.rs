@@ -1,4 +1,5 @@
-//! The file system's journal: its commit interval, and whether a commit reaches the disk.
+//! Reports on the journal of the file system: its commit interval, and whether a commit flushes the
+//! drive's cache.
 use super::{Finding, kernel_line, mount::Mount};
 use std::fs;
 

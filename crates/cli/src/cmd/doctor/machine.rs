@@ -1,4 +1,5 @@
-//! Reports the features of the machine that do not depend on the directory.
+//! Reports the features of the machine that do not depend on a directory: kernel, processors, BPF,
+//! FUSE, loop devices, io_uring.
 use super::{Finding, kernel_line};
 use std::{fs::File, path::Path};
 use terrace_storage::bpf::{CommitIterator, DEFAULT_PIN_PATH};

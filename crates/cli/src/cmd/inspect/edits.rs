@@ -1,4 +1,4 @@
-//! Version edits as text and JSON.
+//! Formats the version edits of a manifest as text and as JSON.
 use super::{internal, user};
 use crate::{json::text, table::size};
 use serde_json::{Value, json};

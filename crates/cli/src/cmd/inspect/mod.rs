@@ -1,6 +1,6 @@
-//! `inspect`: prints a store, or one of its files, in its stored form. It takes no lock and
-//! changes nothing. Therefore it also works on a store that does not open. If the store is in use,
-//! it shows the state of one moment.
+//! `inspect`: prints a store, or one of its files, in its stored form. The command takes no lock
+//! and changes nothing. Therefore it also works on a store that does not open. If another process
+//! has the store open, the command prints the state of one moment.
 mod bundles;
 mod edits;
 mod logs;
@@ -107,7 +107,7 @@ impl Inspect {
         }
     }
 
-    /// Prints the meaning of a file whose mere existence has a meaning.
+    /// Prints the meaning of a file whose contents the command does not decode, such as `UNSYNCED`.
     fn show_sign(&self, name: FileName, out: &mut dyn Write) -> Result<()> {
         let bytes = fs::metadata(&self.path)?.len();
         let meaning = match name {

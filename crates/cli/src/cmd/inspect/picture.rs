@@ -1,7 +1,7 @@
 //! Draws a picture of the SSTables in key order, with one line per level.
 //!
 //! A column is a position in the sorted list of all first and last keys, not a distance between
-//! keys. So ranges that overlap are drawn above one another, whatever the keys are.
+//! keys. Two ranges that overlap therefore always share a column and are drawn one above the other.
 
 /// First and last key of an SSTable.
 pub type Range<'a> = (&'a [u8], &'a [u8]);
@@ -27,7 +27,8 @@ fn draw_level(tables: &[Range<'_>], columns: usize, column: impl Fn(&[u8]) -> us
     let mut depth = vec![0u32; columns];
     let mut last_end = None;
     for (at, &(first, last)) in tables.iter().enumerate() {
-        // Neighbours may share a column without sharing a key, because columns are limited.
+        // Neighbouring SSTables may share a column without sharing a key, because the number of
+        // columns is limited.
         let overlaps = last_end.is_some_and(|end| first <= end);
         for place in column(first)..=column(last) {
             depth[place] = if overlaps { depth[place] + 1 } else { 1 };

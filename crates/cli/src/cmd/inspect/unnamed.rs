@@ -1,4 +1,4 @@
-//! SSTables in a store's directory that the manifest does not list.
+//! Counts the SSTables in a store's directory that the manifest does not list.
 use super::store::entries;
 use anyhow::Result;
 use std::{collections::BTreeSet, fs::DirEntry, path::Path, slice};

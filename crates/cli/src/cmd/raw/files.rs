@@ -1,4 +1,4 @@
-//! `raw ls` and `raw cat`: list and print the files on a device.
+//! `raw ls` and `raw cat`: list and print the files of a store on a device without a file system.
 use super::open;
 use crate::table::{self, size};
 use anyhow::{Context, Result};

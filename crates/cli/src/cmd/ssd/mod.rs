@@ -1,4 +1,4 @@
-//! `ssd`: virtual SSDs and the counters of real ones. Each subcommand is one file.
+//! `ssd`: serves virtual SSDs, and reads the counters of real drives. Each subcommand is one file.
 mod cleanup;
 mod create;
 mod drive;

@@ -1,4 +1,4 @@
-//! `ssd profiles`: the built-in drive profiles.
+//! `ssd profiles`: lists the built-in profiles of virtual SSDs, or prints one.
 use crate::{args::Usage, table};
 use anyhow::Result;
 use serde_json::json;

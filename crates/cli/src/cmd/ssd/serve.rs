@@ -108,8 +108,8 @@ impl Serve {
         if self.no_discard {
             device = Arc::new(Deaf::new(device));
         }
-        // A limit by the kernel is not possible for a virtual SSD, because its transfers always
-        // pass through this process.
+        // The kernel can limit only a drive in plain memory. It cannot limit a virtual SSD, because
+        // all transfers of a virtual SSD pass through this process.
         let by_kernel = self.bytes_per_s.and_then(NonZeroU64::new);
         let by_kernel = by_kernel.filter(|_| self.memory.is_some() && limits::available().is_ok());
         let by_server = self.bytes_per_s.filter(|_| by_kernel.is_none());
@@ -173,9 +173,9 @@ impl Serve {
     }
 }
 
-/// Provides the contents of the file `stats` and executes the commands of the file `control`. The
-/// drive has statistics. The recorder, if there is one, adds its own statistics and executes the
-/// commands.
+/// Serves two files of the drive: provides the contents of `stats` and executes the commands of
+/// `control`. The statistics come from the drive. If there is a recorder, it adds its own
+/// statistics and executes the commands.
 struct Both {
     ssd: Arc<Ssd>,
     recorder: Option<Arc<Recorder>>,

@@ -1,4 +1,5 @@
-//! `ssd smart`: prints the host bytes and programmed bytes of a drive.
+//! `ssd smart`: prints the bytes that the host wrote to a drive, and the bytes that the drive
+//! programmed into flash.
 use super::report;
 use crate::{
     args::Usage,

@@ -1,4 +1,4 @@
-//! `study list`: lists the experiments.
+//! `study list`: lists the experiments of the study.
 use super::{all, pending};
 use crate::table;
 use anyhow::Result;

@@ -1,4 +1,4 @@
-//! `study report`: writes the results as pages.
+//! `study report`: writes the results of a study as HTML, Markdown and CSV files.
 use super::engine_is_known;
 use anyhow::{Context, Result, bail};
 use std::{

@@ -1,4 +1,4 @@
-//! `study run`: runs experiments.
+//! `study run`: runs experiments of the study.
 use super::{find, pending};
 use crate::{
     args::Usage,

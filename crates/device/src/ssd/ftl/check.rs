@@ -1,4 +1,4 @@
-//! Consistency check of a drive between commands.
+//! Checks that the tables and counters of a virtual SSD are consistent, between two commands.
 use super::super::counts::{Cause, Counts};
 use super::super::pool::State;
 use super::Ftl;

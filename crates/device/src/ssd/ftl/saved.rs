@@ -126,7 +126,7 @@ fn requeue(head: &Head, geometry: &Geometry, pool: &Pool, queued: &[u8]) -> Resu
     let mut victims = Victims::new(head.profile.collection, geometry, Chance::new(head.chance));
     let mut is_queued = vec![false; pool.all().len()];
     for number in queued.as_chunks().0.iter().map(|number| u32::from_le_bytes(*number)) {
-        // A superblock that is queued twice would make the queue's links a ring.
+        // A superblock that is queued twice would make the linked list of the queue circular.
         if is_queued.get_mut(number as usize).is_none_or(|was| std::mem::replace(was, true)) {
             return Err(format!("superblock {number} is not there to be queued"));
         }

@@ -11,7 +11,8 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 132.0;
 const BAR: f64 = 26.0;
 const STEP: f64 = 58.0;
-/// The engine's purpose of a write whose bytes are divided by output level.
+/// Purpose of writes in the engine's own count. Only the bytes of this purpose are also divided by
+/// output level.
 const COMPACTION: &str = "compaction";
 
 /// A layer of the picture: one bar.

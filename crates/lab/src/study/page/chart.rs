@@ -199,8 +199,8 @@ pub fn draw(size: (u32, u32), onto: impl FnOnce(&DrawingArea<SVGBackend<'_>, Shi
         onto(&root)?;
         root.present().map_err(draw_error)?;
     }
-    // The page determines the size of the picture, so the fixed size is removed. Black is replaced
-    // by the page's text colour.
+    // The page determines the size of the picture and the colour of its text. The fixed size is
+    // therefore removed, and black is replaced by the page's text colour.
     let fixed = format!("width=\"{}\" height=\"{}\" ", size.0, size.1);
     Ok(svg.replacen(&fixed, "class=\"plot\" role=\"img\" ", 1).replace("#000000", "currentColor"))
 }
@@ -237,7 +237,8 @@ pub fn sparse(value: &f64) -> String {
     if shown { short_number(value) } else { String::new() }
 }
 
-/// Formats a number on an axis in a short form. A multiple of a power of 1024 is shown as such.
+/// Formats a number on an axis in a short form. A multiple of 1024 or of one of its powers has the
+/// suffix `Ki`, `Mi` or `Gi`.
 pub fn short_number(value: &f64) -> String {
     let value = *value;
     for (shift, unit) in [(30, "Gi"), (20, "Mi"), (10, "Ki")] {
@@ -280,7 +281,7 @@ mod tests {
     fn intervals_are_drawn_and_axes_and_lines_named() {
         let series = |spread: f64| {
             let dots = [100.0, 1024.0].map(|x| (x, 5.0 - spread, 5.0, 5.0 + spread)).to_vec();
-            // Both pictures have the same bounds, so their axes and grids are equal.
+            // The two pictures must have the same bounds, so that their axes and grids are equal.
             let wide = Series { engine: "wide".into(), index: 1, dots: vec![(512.0, 1.0, 5.0, 9.0)] };
             [Series { engine: "one".into(), index: 0, dots }, wide]
         };

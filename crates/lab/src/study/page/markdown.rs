@@ -1,4 +1,4 @@
-//! Output of the results as Markdown, for a paper or a page of the book.
+//! Output of the results of a study as Markdown, for a paper or a page of the book.
 use super::{bytes, compared, figures, fitted, judged, reasons, scale, terms};
 use crate::{
     report::markdown::{plain, row, rule},

@@ -17,8 +17,8 @@ use anyhow::Result;
 type Curves<'a> = &'a dyn Fn(&Row) -> Option<Vec<Curve>>;
 
 /// Returns pictures of every workload at the first point of the experiment, if latencies were
-/// recorded. One picture shows the throughput. For each kind of operation, one picture shows the
-/// latencies. Of all rounds, a picture shows the one with the median duration.
+/// recorded. One picture shows the throughput. One picture for each kind of operation shows the
+/// latencies. Each picture shows only one round: the one with the median duration.
 pub fn pictures(findings: &Findings) -> Result<Vec<Picture>> {
     let Some(first) = findings.points.first() else { return Ok(Vec::new()) };
     let entries: Vec<&Entry> = findings.entries.iter().filter(|entry| entry.at == first.at).collect();
@@ -85,8 +85,8 @@ mod tests {
     use super::*;
     use crate::cell::{LatencyOverTime, OverTime};
 
-    /// Returns the result of a run with four spans (periods of time) of one second. The last span
-    /// ends after 0.1 s. No operation finished in the second span.
+    /// Returns the result of a run with four spans (periods of time) of one second. The run ends
+    /// 0.1 s after the start of the last span. No operation finished in the second span.
     fn row() -> Row {
         let times = vec![Some(5.0), None, Some(7.0), Some(900.0)];
         let times = LatencyOverTime { p50: times.clone(), p99: times.clone(), max: times };

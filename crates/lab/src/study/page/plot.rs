@@ -1,4 +1,5 @@
-//! Plots of a figure along an axis of the experiment, or by engine.
+//! Draws the plots of an experiment: a figure along one of the axes that the experiment varies, or
+//! one bar for each engine.
 use super::chart::{Dot, Series, bars, lines};
 use crate::{
     experiment::{Plot, points::number},

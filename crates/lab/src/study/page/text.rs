@@ -1,4 +1,4 @@
-//! Output of the results for the terminal.
+//! Output of the results of a study as text for the terminal.
 use super::{compared, figures, fitted, judged, reasons, scale};
 use crate::{
     report::table::{aligned, widths},
