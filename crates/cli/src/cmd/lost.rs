@@ -9,7 +9,7 @@ use std::{
     io::Write,
     path::{Path, PathBuf},
 };
-use terrace::{WriteBatch, WriteOptions};
+use terrace::{ColumnFamily, Db, FamilyId, WriteBatch, WriteOptions};
 use terrace_format::{Batch, Op, log_record::Event};
 
 /// Size of the batches that `restore` writes, in bytes.
@@ -182,14 +182,16 @@ fn list(path: &Path, as_json: bool, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// The operations of a set-aside WAL that the store may lack: the last operation on each key, and
-/// the key ranges that were deleted before these operations.
+/// The operations of a set-aside WAL that the store may lack, by column family.
 #[derive(Default)]
-struct Tail {
+struct Tail(BTreeMap<FamilyId, FamilyTail>);
+
+/// The operations on one column family: the last operation on each key, and the key ranges that
+/// were deleted before these operations.
+#[derive(Default)]
+struct FamilyTail {
     keys: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Number of writes to column families, which cannot be restored yet.
-    family_writes: u64,
 }
 
 impl Tail {
@@ -210,56 +212,90 @@ impl Tail {
     }
 
     fn add(&mut self, op: Op<'_>) {
+        let (family, op) = op.split();
+        let tail = self.0.entry(family).or_default();
         match op {
-            Op::Put(key, value) => drop(self.keys.insert(key.to_vec(), Some(value.to_vec()))),
-            Op::Delete(key) => drop(self.keys.insert(key.to_vec(), None)),
+            Op::Put(key, value) => drop(tail.keys.insert(key.to_vec(), Some(value.to_vec()))),
+            Op::Delete(key) => drop(tail.keys.insert(key.to_vec(), None)),
             Op::DeleteRange(from, to) => {
-                self.keys.retain(|key, _| key.as_slice() < from || key.as_slice() >= to);
-                self.ranges.push((from.to_vec(), to.to_vec()));
+                tail.keys.retain(|key, _| key.as_slice() < from || key.as_slice() >= to);
+                tail.ranges.push((from.to_vec(), to.to_vec()));
             }
-            Op::FamilyPut(..) | Op::FamilyDelete(..) | Op::FamilyDeleteRange(..) => self.family_writes += 1,
+            Op::FamilyPut(..) | Op::FamilyDelete(..) | Op::FamilyDeleteRange(..) => {
+                unreachable!("`split` returns the operation without its family")
+            }
         }
     }
 }
 
-fn restore(store: &Store, name: &str, overwrite: bool, out: &mut dyn Write) -> Result<()> {
-    let tail = Tail::of(&file(&store.path, name)?)?;
-    if tail.family_writes > 0 {
-        bail!(
-            "{name} has {} writes to column families, which this command cannot restore yet; nothing was restored",
-            tail.family_writes
-        );
-    }
-    let db = store.open()?;
-    let (mut batch, mut restored, mut kept) = (WriteBatch::new(), 0, 0);
-    for (from, to) in tail.ranges.iter().filter(|_| overwrite) {
-        batch.delete_range(from, to);
-        restored += 1;
-    }
-    // The range deletes are written first. The operations on single keys are then compared with a
-    // store in which these ranges are already deleted.
-    db.write(std::mem::take(&mut batch), WriteOptions::default())?;
-    for (key, value) in &tail.keys {
-        let there = db.get(key)?;
-        match value {
-            value if *value == there => continue,
-            Some(value) if overwrite || there.is_none() => drop(batch.put(key, value)),
-            None if overwrite => drop(batch.delete(key)),
-            _ => {
-                kept += 1;
-                continue;
+/// Counts of the operations of a WAL that a restore has handled.
+#[derive(Default)]
+struct Restored {
+    written: u64,
+    /// Keys for which the store has another value, which it keeps.
+    kept: u64,
+    /// Operations on families that were dropped.
+    dropped: u64,
+}
+
+impl FamilyTail {
+    /// Writes the operations that `family` lacks. With `overwrite`, they also replace values that
+    /// the family has.
+    fn restore(&self, db: &Db, family: &ColumnFamily, overwrite: bool, restored: &mut Restored) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        for (from, to) in self.ranges.iter().filter(|_| overwrite) {
+            batch.delete_range_cf(family, from, to);
+            restored.written += 1;
+        }
+        // The range deletes are written first. The operations on single keys are then compared with
+        // a store in which these ranges are already deleted.
+        db.write(std::mem::take(&mut batch), WriteOptions::default())?;
+        for (key, value) in &self.keys {
+            let there = family.get(key)?;
+            match value {
+                value if *value == there => continue,
+                Some(value) if overwrite || there.is_none() => drop(batch.put_cf(family, key, value)),
+                None if overwrite => drop(batch.delete_cf(family, key)),
+                _ => {
+                    restored.kept += 1;
+                    continue;
+                }
+            }
+            restored.written += 1;
+            if batch.byte_len() >= BATCH_BYTES {
+                db.write(std::mem::take(&mut batch), WriteOptions::default())?;
             }
         }
-        restored += 1;
-        if batch.byte_len() >= BATCH_BYTES {
-            db.write(std::mem::take(&mut batch), WriteOptions::default())?;
+        db.write(batch, WriteOptions::default())?;
+        Ok(())
+    }
+}
+
+/// Returns a number with its noun, in the plural unless the number is 1.
+fn counted(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+fn restore(store: &Store, name: &str, overwrite: bool, out: &mut dyn Write) -> Result<()> {
+    let tail = Tail::of(&file(&store.path, name)?)?;
+    let db = store.open()?;
+    let families = db.cf_names().iter().map(|name| db.cf(name)).collect::<terrace::Result<Vec<_>>>()?;
+    let mut restored = Restored::default();
+    for (id, operations) in &tail.0 {
+        match families.iter().find(|family| family.id() == *id) {
+            Some(family) => operations.restore(&db, family, overwrite, &mut restored)?,
+            None => restored.dropped += (operations.keys.len() + operations.ranges.len()) as u64,
         }
     }
-    db.write(batch, WriteOptions::synced())?;
+    drop(families);
+    db.write(WriteBatch::new(), WriteOptions::synced())?;
     db.close()?;
-    writeln!(out, "restored {restored} writes of {name}")?;
-    if kept > 0 {
-        writeln!(out, "kept the store's value of {kept} keys; --overwrite replaces them")?;
+    writeln!(out, "restored {} of {name}", counted(restored.written, "write"))?;
+    if restored.kept > 0 {
+        writeln!(out, "kept the store's value of {}; --overwrite replaces it", counted(restored.kept, "key"))?;
+    }
+    if restored.dropped > 0 {
+        writeln!(out, "skipped {} to column families that were dropped", counted(restored.dropped, "write"))?;
     }
     writeln!(out, "the file stays until `terrace lost discard` removes it")?;
     Ok(())
@@ -274,6 +310,6 @@ fn discard(store: &Store, names: &[String], out: &mut dyn Write) -> Result<()> {
         removed.with_context(named)?;
     }
     held.close()?;
-    writeln!(out, "discarded {} files", files.len())?;
+    writeln!(out, "discarded {}", counted(files.len() as u64, "file"))?;
     Ok(())
 }

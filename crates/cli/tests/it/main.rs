@@ -8,6 +8,7 @@ mod drives;
 mod errors;
 mod json;
 mod lines;
+mod lost;
 mod names;
 mod options;
 mod pairs;

@@ -2,7 +2,7 @@
 use super::Db;
 use crate::{
     Error, Options, RepairReport, Result,
-    recover::{self, repair::build, salvage_scan::SalvageScan},
+    recover::{self, repair::StoreScan},
     version::{files, set::Start},
 };
 use std::{collections::BTreeSet, path::Path};
@@ -83,10 +83,10 @@ impl Db {
             recover::check_empty(&*open(OpenMode::Salvage)?, "repair")?;
         }
         // All checks that may refuse the repair are done before anything is created.
-        let salvage_scan = SalvageScan::of(&*damaged, options)?;
+        let scan = StoreScan::of(&*damaged, options)?;
         let fresh = open(OpenMode::Create)?;
         recover::check_empty(&*fresh, "repair")?;
-        let built = build(&*damaged, &salvage_scan, &*fresh, options);
+        let built = scan.build(&*damaged, &*fresh, options);
         drop(fresh);
         built.inspect_err(|_| {
             let _ = Db::destroy(to); // best effort: the caller gets the first error

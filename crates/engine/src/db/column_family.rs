@@ -209,6 +209,24 @@ impl ColumnFamily {
         &self.name
     }
 
+    /// Returns the number of the family. The operations of [`Db::updates_since`] name families by
+    /// their numbers. A store never assigns a number twice.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options};
+    /// # let mut options = Options::default();
+    /// # options.wal_size_limit = 1 << 20;
+    /// # let db = Db::open_in_memory(options)?;
+    /// let users = db.create_cf("users")?;
+    /// users.put("1", "ann")?;
+    /// let update = db.updates_since(0)?.next().expect("the put")?;
+    /// assert!(update.batch.ops().all(|op| op.split().0 == users.id()));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn id(&self) -> FamilyId {
+        self.id
+    }
+
     /// Returns the levels of the family and their SSTables.
     ///
     /// # Errors

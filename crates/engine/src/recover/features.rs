@@ -71,17 +71,16 @@ pub fn announce_families(storage: &dyn Storage, known: &[String]) -> Result<()> 
     Ok(())
 }
 
-/// Refuses the repair of a store with column families: without a manifest a repair does not know
-/// the family of a table, and would merge the key spaces. `in_manifest` are the features of the
-/// manifest, if it can be read.
-pub fn refuse_families(storage: &dyn Storage, in_manifest: &[String]) -> Result<()> {
+/// Refuses the repair, without a manifest, of a store with column families: the repair would not
+/// know the family of a table, and would merge the key spaces.
+pub fn refuse_families(storage: &dyn Storage) -> Result<()> {
     let text = storage.load_format_file().ok().flatten();
     let file = text.and_then(|text| decode_format_file(&storage.name(), &text).ok());
     let announced = file.map_or_else(Vec::new, |file| file.features);
-    if announced.iter().chain(in_manifest).any(|feature| feature == COLUMN_FAMILIES) {
+    if announced.iter().any(|feature| feature == COLUMN_FAMILIES) {
         let name = storage.name();
         return Err(Error::Unsupported(format!(
-            "{name} has column families, which a repair does not support yet; restore a checkpoint of the store"
+            "{name} has column families, and no manifest can be read that names the SSTables of each family; restore a checkpoint of the store"
         )));
     }
     Ok(())

@@ -22,6 +22,7 @@ mod features;
 mod manifest;
 pub mod orphans;
 pub mod repair;
+mod repair_family;
 mod replay;
 mod replay_sink;
 mod salvage_iter;

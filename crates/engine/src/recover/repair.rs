@@ -15,20 +15,22 @@
 //! Memory: one block for each chain of tables (tables that do not overlap), plus the WAL entries
 //! that [`LogEntries`](super::spill::LogEntries) allows. Further WAL entries are spilled into
 //! `to`.
+//!
+//! A repair salvages one column family after the other: the SSTables that the manifest names in
+//! the family, and the family's operations in the WALs. Only a manifest says to which family an
+//! SSTable belongs. If a store has several families and no manifest can be read, the repair is
+//! refused, because it would merge the key spaces. For the same reason a repair uses no leftover
+//! SSTable of such a store.
 use super::{
     begin, check_empty, features, fresh_start,
-    salvage_iter::SalvageIter,
-    salvage_scan::{Lost, SalvageScan, reason},
+    salvage_scan::{Families, Lost, SalvageScan},
 };
-use crate::{
-    Error, Options, Result,
-    bulk::BulkTableWriter,
-    compact::level_targets::{self, LevelTargets},
-    version::{TableRef, Version},
+use crate::{Options, Result, version::add_to};
+use terrace_format::{
+    FamilyId,
+    edit::{COLUMN_FAMILIES, Edit, FamilyChange},
 };
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
-use terrace_format::{Kind, LEVELS, SeqNo, TableId, Values as ValueForm, key};
-use terrace_storage::placement::{Bytes, EntryRef, ObjectId, Storage, StoredValue, TableMeta, TableReadOptions};
+use terrace_storage::placement::Storage;
 
 /// The outcome of a repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,128 +75,83 @@ pub struct RepairReport {
 /// ```
 pub fn repair(from: &dyn Storage, to: &dyn Storage, options: &Options) -> Result<RepairReport> {
     check_empty(to, "repair")?;
-    build(from, &SalvageScan::of(from, options)?, to, options)
+    StoreScan::of(from, options)?.build(from, to, options)
 }
 
-/// Writes the entries that `survey` found in `from` into the empty store `to`.
-pub fn build(
-    from: &dyn Storage,
-    salvage_scan: &SalvageScan,
-    to: &dyn Storage,
-    options: &Options,
-) -> Result<RepairReport> {
-    to.settle(&[])?;
-    let requires = features::create(to, options)?;
-    let mut start = fresh_start(&[]);
-    let (spilled, salvage_scan) = salvage_scan.spill(from, to, options, start.next_file)?;
-    let mut report = RepairReport {
-        tables: salvage_scan.tables.len() as u64,
-        logs: salvage_scan.logs_read,
-        last_sequence: salvage_scan.last.0,
-        lost: salvage_scan.lost.clone(),
-        ..RepairReport::default()
-    };
-    let mut values = Values::of(from);
-    let entries = SalvageIter::new(from, options, &salvage_scan, &spilled)?;
-    let mut next_file = spilled.next_file().max(start.next_file);
-    let (metas, pairs) = write_newest(&salvage_scan, entries, &mut values, to, options, &mut next_file)?;
-    drop(spilled); // removes its tables, which no manifest names
-    start.next_file = next_file;
-    report.pairs = pairs;
-    report.lost.extend(values.lost.into_values());
-    report.bytes = metas.iter().map(|meta| meta.bytes).sum();
-    let level = level_for(options, report.bytes);
-    let mut levels: [Vec<Arc<TableRef>>; LEVELS] = Default::default();
-    levels[level] = metas.into_iter().map(|meta| Arc::new(TableRef::new(meta))).collect();
-    start.version = Version::from_tables(options.order(), levels).map_err(crate::Error::Bug)?;
-    start.base = salvage_scan.last;
-    begin(to, options, start, requires, &[])?;
-    Ok(report)
+/// The scans of a damaged store.
+pub struct StoreScan {
+    /// One scan for each column family, the default family first.
+    scans: Vec<SalvageScan>,
+    families: Families,
 }
 
-/// Returns the first level whose size limit is at least `bytes`.
-fn level_for(options: &Options, bytes: u64) -> usize {
-    let base = options.level_1_bytes();
-    if options.level_compaction_dynamic_level_bytes {
-        return level_targets::last_needed(base, &[0, bytes, 0, 0, 0, 0, 0]);
-    }
-    let sizes = LevelTargets::from_first(base);
-    (1..LEVELS).find(|level| bytes <= sizes.of(*level)).unwrap_or(LEVELS - 1)
-}
-
-/// Writes the newest version of each key, if it is a put that no range tombstone deletes, into
-/// tables numbered from `next_file` on. Returns the tables, all durable, and the number of pairs
-/// in them.
-fn write_newest(
-    salvage_scan: &SalvageScan,
-    mut entries: SalvageIter<'_>,
-    values: &mut Values<'_>,
-    to: &dyn Storage,
-    options: &Options,
-    next_file: &mut u64,
-) -> Result<(Vec<TableMeta>, u64)> {
-    let order = options.order();
-    let number = || {
-        *next_file += 1;
-        TableId(*next_file - 1)
-    };
-    let mut out = BulkTableWriter::new(to, options.target_file_size, number);
-    let (mut user, mut pairs) = (None::<Vec<u8>>, 0);
-    while let Some(entry) = entries.next()? {
-        let parsed = key::apart(entry.key);
-        if user.as_ref().is_some_and(|user| order.user(user, parsed.user).is_eq()) {
-            continue; // an older version
+impl StoreScan {
+    /// Scans the store in `from`.
+    ///
+    /// # Errors
+    /// The errors of [`SalvageScan::of`]. [`Error::Unsupported`](crate::Error) if the store has
+    /// column families and no manifest can be read.
+    pub fn of(from: &dyn Storage, options: &Options) -> Result<StoreScan> {
+        let default = SalvageScan::of(from, options, FamilyId::DEFAULT)?;
+        let families = default.families.clone();
+        if families.next == FamilyId::DEFAULT {
+            features::refuse_families(from)?;
         }
-        let deleted = salvage_scan.range_tombstones.newest(order, parsed.user, SeqNo::MAX) > parsed.seq;
-        if parsed.kind == Kind::Put && !deleted {
-            // If the value cannot be read, an older version of the key is used.
-            let Some(value) = values.read(&entry) else { continue };
-            out.add(entry.key, &value)?;
-            pairs += 1;
+        let mut scans = vec![default];
+        for id in families.names.keys() {
+            scans.push(SalvageScan::of(from, options, *id)?);
         }
-        user = Some(parsed.user.to_vec());
-    }
-    Ok((out.finish()?, pairs))
-}
-
-/// Reads values of the damaged store. Values may be separated from their keys.
-struct Values<'a> {
-    from: &'a dyn Storage,
-    separated: bool,
-    /// Values that could not be read, by file.
-    lost: BTreeMap<String, Lost>,
-}
-
-impl<'a> Values<'a> {
-    fn of(from: &'a dyn Storage) -> Values<'a> {
-        Values { from, separated: from.layout().values == ValueForm::Log, lost: BTreeMap::new() }
+        if scans.len() > 1 {
+            // The WAL entries of many families could take much memory together.
+            scans.iter_mut().for_each(SalvageScan::forget_entries);
+        }
+        Ok(StoreScan { scans, families })
     }
 
-    /// Returns the value of `entry`, which is a put. Returns `None` and records the loss if the
-    /// value cannot be read.
-    fn read<'e>(&mut self, entry: &EntryRef<'e>) -> Option<Cow<'e, [u8]>> {
-        if !self.separated {
-            return Some(Cow::Borrowed(entry.stored));
+    /// Writes the newest version of each key of each family into the empty store `to`.
+    pub fn build(&self, from: &dyn Storage, to: &dyn Storage, options: &Options) -> Result<RepairReport> {
+        to.settle(&[])?;
+        let mut requires = features::create(to, options)?;
+        let mut start = fresh_start(&[]);
+        let mut edit = Edit::default();
+        if self.families.next > FamilyId(1) {
+            features::announce_families(to, &requires)?;
+            if !requires.iter().any(|feature| feature == COLUMN_FAMILIES) {
+                requires.push(COLUMN_FAMILIES.into());
+            }
+            start.next_family = self.families.next;
+            let comparator = options.order().name();
+            let created = self.families.names.iter().map(|(id, name)| FamilyChange::Created {
+                id: *id,
+                name: name.to_string(),
+                comparator: comparator.to_string(),
+            });
+            edit.families.extend(created);
         }
-        let (parsed, how) = (key::apart(entry.key), TableReadOptions { verify: true, fill_cache: false });
-        let error = match self.from.value(parsed.user, parsed.seq, Bytes::from(entry.stored.to_vec()), how) {
-            Ok(value) => return Some(Cow::Owned(value.to_vec())),
-            Err(error) => Error::from(error),
-        };
-        let pointer = match StoredValue::parse(entry.stored) {
-            Ok(StoredValue::At(pointer)) => Some(pointer),
-            _ => None,
-        };
-        let (file, offset) = match (&error, &pointer) {
-            (Error::Corrupt { object, offset, .. }, _) => (object.clone(), *offset),
-            (Error::Missing { .. }, Some(at)) => (self.from.place_of(ObjectId::from(at)), at.offset),
-            (Error::Missing { object, .. } | Error::Io { object, .. }, _) => (object.clone(), 0),
-            (other, _) => (other.to_string(), 0),
-        };
-        let new = || Lost { file: file.clone(), offset, bytes: 0, reason: reason(&error), from: None, to: None };
-        let lost = self.lost.entry(file.clone()).or_insert_with(new);
-        lost.offset = lost.offset.min(offset);
-        lost.bytes += pointer.map_or(0, |pointer| pointer.bytes);
-        None
+        let mut report = RepairReport::default();
+        for scan in &self.scans {
+            let built = scan.build(from, to, options, &mut start.next_file)?;
+            report.tables += built.tables_read;
+            report.logs = report.logs.max(built.logs_read);
+            report.pairs += built.pairs;
+            report.bytes += built.metas.iter().map(|meta| meta.bytes).sum::<u64>();
+            report.last_sequence = report.last_sequence.max(built.last.0);
+            add_new(&mut report.lost, built.lost);
+            start.base = start.base.max(built.last);
+            built.metas.iter().for_each(|meta| add_to(&mut edit, scan.family.level(built.level), meta));
+        }
+        start.version = start.version.apply(options.order(), &edit).map_err(crate::Error::Bug)?;
+        begin(to, options, start, requires, &[])?;
+        Ok(report)
+    }
+}
+
+/// Adds to `lost` the losses that it does not have yet. Each scan reads the same WALs and
+/// manifests, and finds the same losses in them.
+fn add_new(lost: &mut Vec<Lost>, found: Vec<Lost>) {
+    for loss in found {
+        if !lost.contains(&loss) {
+            lost.push(loss);
+        }
     }
 }

@@ -10,14 +10,18 @@
 //! The scan reads each file once and writes nothing. It keeps WAL entries in memory up to the
 //! bound of [`LogEntries`].
 use super::{
-    features,
     manifest::{self, ManifestState},
     orphans,
     spill::LogEntries,
 };
 use crate::{Error, Options, Result, bulk::SEQUENCES_AHEAD, mem::MemTable};
-use std::{cmp::Ordering, collections::BTreeMap, io::ErrorKind, sync::Arc};
-use terrace_format::{KeyOrder, LogId, RangeTombstones, SeqNo, TableId, key};
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet},
+    io::ErrorKind,
+    sync::Arc,
+};
+use terrace_format::{FamilyId, KeyOrder, LogId, RangeTombstones, SeqNo, TableId, key};
 use terrace_storage::placement::{Listed, Loss, ObjectId, Piece, Salvage, Storage, TableMeta, Within};
 
 mod logs;
@@ -56,10 +60,25 @@ pub struct Readable {
     pub bounds: (Vec<u8>, Vec<u8>),
 }
 
-/// The result of the scan.
+/// The column families that a manifest names.
+#[derive(Clone, Debug, Default)]
+pub struct Families {
+    /// The names of the families other than the default one.
+    pub names: BTreeMap<FamilyId, Arc<str>>,
+    /// No family of the store had this number or a larger one. Zero without a manifest.
+    pub next: FamilyId,
+}
+
+/// The result of the scan, for one column family.
 #[derive(Clone)]
 pub struct SalvageScan {
     order: KeyOrder,
+    /// The family whose tables and WAL entries the scan has.
+    pub family: FamilyId,
+    /// The families of the store.
+    pub families: Families,
+    /// The tables that the manifest names in other families.
+    elsewhere: BTreeSet<TableId>,
     /// The files of the store.
     listed: Vec<Listed>,
     /// Tables that can be read at least in part.
@@ -103,13 +122,13 @@ pub struct SalvageScan {
 }
 
 impl SalvageScan {
-    /// Scans the store in `from`.
+    /// Scans column family `family` of the store in `from`.
     ///
     /// # Errors
     /// [`Error::Missing`] if `from` contains no file of a store. [`Error::Invalid`] if the store
     /// has another comparator. [`Error::Io`] if this process has no permission to read a file: such
     /// a file is not damaged, and skipping it would lose data.
-    pub fn of(from: &dyn Storage, options: &Options) -> Result<SalvageScan> {
+    pub fn of(from: &dyn Storage, options: &Options, family: FamilyId) -> Result<SalvageScan> {
         let listed = from.list()?;
         if !listed.iter().any(|found| !matches!(found.object, ObjectId::Temporary(_))) {
             let object = format!("{} has no table, WAL or manifest, so there is nothing to repair", from.name());
@@ -117,6 +136,9 @@ impl SalvageScan {
         }
         let mut salvage_scan = SalvageScan {
             order: options.order().clone(),
+            family,
+            families: Families::default(),
+            elsewhere: BTreeSet::new(),
             listed: listed.clone(),
             tables: Vec::new(),
             memtables: Vec::new(),
@@ -135,7 +157,6 @@ impl SalvageScan {
             denied: None,
         };
         let manifest = salvage_scan.manifest(from, options, &listed)?;
-        features::refuse_families(from, manifest.as_ref().map_or(&[], |manifest| &manifest.requires))?;
         salvage_scan.base = manifest.as_ref().map_or(SEQUENCES_END, |manifest| manifest.base);
         salvage_scan.last = manifest.as_ref().map_or(SeqNo::ZERO, |manifest| manifest.base);
         salvage_scan.replay_range = manifest.as_ref().map(|manifest| (manifest.replay_from, manifest.prev_log));
@@ -145,7 +166,16 @@ impl SalvageScan {
             .map(|manifest| manifest.base.plus(1));
         let mut named: BTreeMap<TableId, TableMeta> = BTreeMap::new();
         if let Some(manifest) = &manifest {
-            named.extend(manifest.version.tables().map(|(_, table)| (table.meta.id, table.meta.clone())));
+            let families = manifest.version.families();
+            let names = families.iter().map(|(id, family)| (*id, family.name.clone())).collect();
+            salvage_scan.families = Families { names, next: manifest.next_family };
+            for (of, tree) in manifest.version.trees() {
+                let tables = tree.tables().map(|(_, table)| &table.meta);
+                match of == family {
+                    true => named.extend(tables.map(|meta| (meta.id, meta.clone()))),
+                    false => salvage_scan.elsewhere.extend(tables.map(|meta| meta.id)),
+                }
+            }
         }
         // WALs and segments are scanned last: the parts that tables have lost decide which of their
         // entries are used.
@@ -164,7 +194,7 @@ impl SalvageScan {
             let loss = Loss { offset: 0, bytes: meta.bytes, reason: "it is missing".into(), from: None, to: None };
             salvage_scan.lose(from.place_of(ObjectId::Table(meta.id)), loss, Some(meta));
         }
-        let mut entries = LogEntries::in_memory(options, from.budget());
+        let mut entries = LogEntries::in_memory(options, family, from.budget());
         salvage_scan.scan_logs(from, &mut entries)?;
         if let Some(denied) = salvage_scan.denied {
             return Err(denied);
@@ -173,6 +203,12 @@ impl SalvageScan {
         (salvage_scan.memtables, salvage_scan.overflowed) = (collected.memtables, collected.overflowed);
         salvage_scan.add_range_tombstones(&collected.range_tombstones);
         Ok(salvage_scan)
+    }
+
+    /// Drops the WAL entries, which [`spill`](SalvageScan::spill) then reads again.
+    pub fn forget_entries(&mut self) {
+        self.memtables.clear();
+        self.overflowed = true;
     }
 
     fn add_range_tombstones(&mut self, found: &RangeTombstones) {
@@ -339,6 +375,9 @@ impl SalvageScan {
 
     /// Scans a table; `meta` is its description in the manifest, if it has one.
     fn table(&mut self, from: &dyn Storage, found: TableMeta, meta: Option<&TableMeta>, alone: bool) {
+        if self.elsewhere.contains(&found.id) {
+            return;
+        }
         let (bytes, named) = (found.bytes, meta.is_some() || alone);
         let file = match found.within {
             None => from.place_of(ObjectId::Table(found.id)),
@@ -383,6 +422,12 @@ impl SalvageScan {
             }
         }
         if !named && sequences.of_an_unfinished_ingest(self.base) {
+            return;
+        }
+        if meta.is_none() && self.families.next > FamilyId(1) {
+            if self.is_older && sequences.newest > self.base && self.family == FamilyId::DEFAULT {
+                self.lose(file, whole("no manifest names it, so its column family is unknown"), None);
+            }
             return;
         }
         self.saw(sequences.newest);

@@ -17,7 +17,7 @@ use crate::{
     version::objects_written_with,
 };
 use std::sync::Arc;
-use terrace_format::{KeyOrder, Kind, LogId, RangeTombstones, TableId, batch::Batch, key};
+use terrace_format::{FamilyId, KeyOrder, Kind, LogId, RangeTombstones, TableId, batch::Batch, key};
 use terrace_storage::{
     Budget,
     placement::{Bytes, Cursor, Storage, TableMeta, TableReadOptions},
@@ -31,6 +31,8 @@ const ENTRY_BYTES_MIN: u64 = 48 << 20;
 /// Collects the WAL entries that the repair uses.
 pub struct LogEntries<'a> {
     order: KeyOrder,
+    /// The column family whose entries are collected.
+    family: FamilyId,
     budget: Arc<Budget>,
     /// Size in bytes of one memtable.
     write_buffer_size: u64,
@@ -61,11 +63,12 @@ pub struct Collected {
 }
 
 impl<'a> LogEntries<'a> {
-    /// Makes a collector that keeps entries in memory and drops all of them if they exceed the
-    /// bound. `budget` counts the memory.
-    pub fn in_memory(options: &Options, budget: &Arc<Budget>) -> LogEntries<'a> {
+    /// Makes a collector of the entries of `family` that keeps them in memory, and drops all of
+    /// them if they exceed the bound. `budget` counts the memory.
+    pub fn in_memory(options: &Options, family: FamilyId, budget: &Arc<Budget>) -> LogEntries<'a> {
         LogEntries {
             order: options.order().clone(),
+            family,
             budget: budget.clone(),
             write_buffer_size: options.write_buffer_size,
             memtables: Vec::new(),
@@ -77,10 +80,15 @@ impl<'a> LogEntries<'a> {
 
     /// Makes a collector that writes entries above the bound into tables of `to`, numbered from
     /// `next_file` on.
-    pub fn spilling(options: &Options, budget: &Arc<Budget>, to: &'a dyn Storage, next_file: u64) -> LogEntries<'a> {
+    pub fn spilling(
+        options: &Options,
+        family: FamilyId,
+        budget: &Arc<Budget>,
+        (to, next_file): (&'a dyn Storage, u64),
+    ) -> LogEntries<'a> {
         let spilled = Spilled { to, order: options.order().clone(), runs: Vec::new(), next_file };
         let spill = Spill { spilled, target_file_size: options.target_file_size };
-        LogEntries { spill: Some(spill), ..LogEntries::in_memory(options, budget) }
+        LogEntries { spill: Some(spill), ..LogEntries::in_memory(options, family, budget) }
     }
 
     /// Inserts `batch` of WAL `log`. Returns whether the batch has at least one entry.
@@ -96,7 +104,7 @@ impl<'a> LogEntries<'a> {
             }
             self.memtables.push((Arc::new(MemTable::new(self.order.clone(), log, 0, &self.budget)), named));
         }
-        self.memtables.last().expect("just pushed").0.insert(batch);
+        self.memtables.last().expect("just pushed").0.insert_family(self.family, &[], batch);
         Ok(true)
     }
 

@@ -293,14 +293,63 @@ fn a_random_history_of_families_equals_its_model() {
     }
     let report = check_on(&*open(OpenMode::ReadOnly), &options, true).unwrap();
     assert!(report.problems.is_empty(), "{report:?}");
-    let fresh = terrace_storage::open(
-        &Location::Memory(Memory::new()),
-        OpenMode::Create,
-        DurabilityMode::Sync,
-        &options.setup(),
-    );
-    let repaired = repair_on(&*open(OpenMode::Salvage), &*fresh.unwrap(), &options);
-    assert!(matches!(&repaired, Err(Error::Unsupported(text)) if text.contains("column families")), "{repaired:?}");
+    let place = Location::Memory(Memory::new());
+    let fresh = || terrace_storage::open(&place, OpenMode::Create, DurabilityMode::Sync, &options.setup()).unwrap();
+    let repaired = repair_on(&*open(OpenMode::Salvage), &*fresh(), &options).unwrap();
+    assert_eq!(repaired.lost, []);
+    assert_eq!(repaired.pairs, models.iter().map(|model| model.len() as u64).sum::<u64>());
+    let db = Db::open_on(fresh(), options.clone()).unwrap();
+    for (name, model) in names.iter().zip(models) {
+        let found: terrace::Result<BTreeMap<_, _>> = db.cf(name).unwrap().scan(ReadOptions::new()).collect();
+        assert_eq!(found.unwrap(), model, "{name} after a repair");
+    }
+}
+
+/// A repair loses the entries of damaged blocks, in the family to which they belong. It uses an
+/// older manifest if the newest one is damaged. Without any manifest it is refused.
+#[test]
+fn a_repair_keeps_families_apart() {
+    let place = tempfile::tempdir().unwrap();
+    let (path, options) = (place.path().join("store"), plain(TIGHT));
+    let (db, families) = Db::open_cf(&path, options.clone(), &["gone", "users", "orders"]).unwrap();
+    for n in 0..300 {
+        db.put(format!("key{n:03}"), "default").unwrap();
+        families[1].put(format!("key{n:03}"), "a user").unwrap();
+        families[2].put(format!("key{n:03}"), "an order").unwrap();
+    }
+    db.drop_cf("gone").unwrap();
+    db.flush().unwrap();
+    families[1].put("key000", "in the WAL").unwrap();
+    families[1].delete("key001").unwrap();
+    let damaged = families[2].layout().unwrap().into_iter().flat_map(|level| level.tables).next().unwrap().number;
+    drop((families, db)); // like a kill
+    let table = path.join(format!("{damaged:06}.ldb"));
+    let mut bytes = std::fs::read(&table).unwrap();
+    bytes[20] ^= 1;
+    std::fs::write(&table, bytes).unwrap();
+    std::fs::remove_file(path.join("CURRENT")).unwrap();
+    let to = place.path().join("repaired");
+    let report = Db::repair(&path, &to, &options).unwrap();
+    let lost: Vec<_> = report.lost.iter().map(|lost| lost.file.rsplit('/').next().unwrap()).collect();
+    assert_eq!(lost, ["CURRENT", &format!("{damaged:06}.ldb")], "{report:?}");
+    let db = Db::open(&to, options.clone()).unwrap();
+    assert_eq!(db.cf_names(), ["default", "users", "orders"]);
+    let users = pairs(&db.cf("users").unwrap());
+    assert_eq!((users.len(), &users[0]), (299, &pair("key000", "in the WAL")));
+    assert!(users[1..].iter().all(|(_, value)| value == b"a user"));
+    assert!(pairs(&db.cf("default").unwrap()).iter().all(|(_, value)| value == b"default"));
+    let orders = pairs(&db.cf("orders").unwrap());
+    assert!(orders.len() < 300 && orders.iter().all(|(_, value)| value == b"an order"), "{}", orders.len());
+    assert!(db.create_cf("new").unwrap().put("k", "v").is_ok());
+    drop(db);
+    for file in std::fs::read_dir(&path).unwrap().map(|file| file.unwrap().path()) {
+        if file.file_name().unwrap().to_string_lossy().starts_with("MANIFEST") {
+            std::fs::remove_file(file).unwrap();
+        }
+    }
+    let refused = Db::repair(&path, place.path().join("none"), &options);
+    assert!(matches!(&refused, Err(Error::Unsupported(text)) if text.contains("no manifest")), "{refused:?}");
+    assert!(!place.path().join("none").exists());
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::{
 };
 use std::collections::BTreeMap;
 use terrace_format::{
-    LogId, SegmentId, SeqNo,
+    FamilyId, LogId, SegmentId, SeqNo,
     batch::{Batch, Op},
 };
 use terrace_storage::placement::{LogEvent, LogKind, Loss, ObjectId, Storage};
@@ -52,7 +52,7 @@ impl SalvageScan {
             return Ok((Spilled::none(to, options), both));
         }
         both.lost.clear();
-        let mut entries = LogEntries::spilling(options, from.budget(), to, next_file);
+        let mut entries = LogEntries::spilling(options, self.family, from.budget(), (to, next_file));
         both.scan_logs(from, &mut entries)?;
         if let Some(denied) = both.denied {
             return Err(denied);
@@ -99,6 +99,9 @@ impl SalvageScan {
                     }
                     if let Some(gap) = batch.as_ref().ok().and_then(|batch| self.gap(batch, named && reader.ours())) {
                         lose(self, Loss { offset, ..whole(gap) });
+                    }
+                    if let Some(unknown) = batch.as_ref().ok().and_then(|batch| self.unknown_family(batch)) {
+                        lose(self, Loss { offset, bytes: end - offset, ..whole(unknown) });
                     }
                     match batch.map(|batch| reader.store(batch)).and_then(|batch| self.reachable(batch)) {
                         Ok(batch) => any |= entries.insert(id, &batch, named)?,
@@ -167,6 +170,13 @@ impl SalvageScan {
     fn is_wanted(&self, batch: &Batch, named: bool, history_end: SeqNo) -> bool {
         let last = batch.sequence().0.saturating_add(u64::from(batch.len()));
         batch.sequence() < history_end && (named || !self.lost_ranges.is_empty() || last > self.base.0)
+    }
+
+    /// Describes the writes of `batch` to column families that the manifest does not know.
+    fn unknown_family(&self, batch: &Batch) -> Option<String> {
+        let unknown = |family: &FamilyId| self.families.next != FamilyId::DEFAULT && *family >= self.families.next;
+        let unknown = batch.has_families().then(|| batch.ops().map(|op| op.split().0).find(unknown)).flatten()?;
+        Some(format!("a write names column family {unknown}, which the manifest does not know"))
     }
 
     /// Describes the writes that are missing before a batch of one of Terrace's WALs. Each of these
