@@ -12,7 +12,7 @@ use std::{
     io::{ErrorKind, Write},
     path::{Path, PathBuf},
 };
-use terrace::{Codec, Copied, Db, Options, ReadOptions};
+use terrace::{Codec, ColumnFamily, Copied, Db, Options, ReadOptions};
 use terrace_storage::{Location, lies_in};
 
 /// Name of the record file in a directory that a conversion fills. The record names the
@@ -104,10 +104,20 @@ enum Extent {
     All,
 }
 
-/// Checks that the copy's pairs equal the source's. With [`Extent::Begin`], the copy may end
-/// earlier.
+/// Checks that the copy's pairs equal the source's, in every column family. With
+/// [`Extent::Begin`], the copy may end earlier and lack families.
 fn compare(from: &Db, to: &Db, extent: Extent) -> Result<()> {
-    let pass = Pass::begin("comparing", from.cf(DEFAULT_FAMILY)?);
+    for name in from.cf_names() {
+        match to.cf(&name) {
+            Err(terrace::Error::Missing { .. }) if extent == Extent::Begin => {}
+            copy => compare_family(&from.cf(&name)?, &copy?, extent)?,
+        }
+    }
+    Ok(())
+}
+
+fn compare_family(from: &ColumnFamily, to: &ColumnFamily, extent: Extent) -> Result<()> {
+    let pass = Pass::begin("comparing", from.clone());
     let all = || ReadOptions::new().verify_checksums(true).fill_cache(false);
     let (mut source, mut copy) = (from.cursor(all()), to.cursor(all()));
     source.seek_to_first()?;

@@ -172,3 +172,19 @@ fn a_device_with_pairs_of_its_own_stays_as_it_is() {
     assert!(refused.contains("nothing was changed"), "{refused}");
     assert!(terrace(["dump", device]).ok() == before, "MIXED");
 }
+
+/// All column families are converted. A target that cannot have families refuses the conversion.
+#[test]
+fn column_families_are_converted() {
+    let (folder, store) = fresh();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let store = store.to_str().unwrap();
+    terrace_with(["load", store, "-"], b"a\t1\nb\t2\n").ok();
+    terrace_with(["load", store, "--cf", "users", "-"], b"a\tann\n").ok();
+    let said = terrace(["convert", store, &at("to"), "--preset", "bundled"]).ok();
+    assert!(String::from_utf8(said).unwrap().starts_with("copied 3 pairs"));
+    assert_eq!(terrace(["dump", &at("to"), "--cf", "users"]).ok(), b"a\tann\n");
+    assert_eq!(terrace(["dump", &at("to"), "--cf", "default"]).ok(), b"a\t1\nb\t2\n");
+    let refused = terrace(["convert", store, &at("log"), "--preset", "wisckey"]).fails(1);
+    assert!(refused.contains("values=log"), "{refused}");
+}

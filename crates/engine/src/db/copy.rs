@@ -1,6 +1,6 @@
 //! Copies the pairs of a store into another store. The two stores may have different layouts.
 use super::Db;
-use crate::{Error, ReadOptions, Result, WriteBatch, WriteOptions};
+use crate::{ColumnFamily, Error, ReadOptions, Result, WriteBatch, WriteOptions};
 
 /// Approximate size of one batch of copied pairs, in bytes.
 const BATCH_BYTES: usize = 1 << 20;
@@ -15,24 +15,27 @@ pub struct Copied {
     pub pairs: u64,
     /// Bytes of the keys and values of these pairs.
     pub bytes: u64,
-    /// The last key that was written, or that an earlier copy had written.
+    /// The last key that was written, or that an earlier copy had written, in the column family
+    /// that is being copied.
     pub last: Option<Vec<u8>>,
     /// The key after which the copy resumed an earlier, interrupted copy.
     pub resumed_after: Option<Vec<u8>>,
 }
 
 impl Db {
-    /// Writes every pair of the current state into `to`, in key order and without a WAL. With a
-    /// copy a store can change its layout. `to` should be a new store. If it holds the result of
-    /// an interrupted copy of the same store, the call resumes that copy after its last key.
-    /// `watch` is called with the progress about once per megabyte.
+    /// Writes every pair of the current state into `to`, in key order and without a WAL, one
+    /// column family after the other. With a copy a store can change its layout. `to` should be a
+    /// new store. If it holds the result of an interrupted copy of the same store, the call
+    /// resumes that copy after its last key. `watch` is called with the progress about once per
+    /// megabyte.
     ///
     /// Durability: when this returns, all pairs survive a power cut. Snapshots and sequence
     /// numbers are not copied.
     ///
     /// # Errors
     /// [`Error::Invalid`] if the two stores have different comparators, or if this store does not
-    /// have the last pair of `to`. [`Error::Unsupported`] if this store has column families.
+    /// have a column family of `to` or its last pair. [`Error::Unsupported`] if `to` cannot have
+    /// the column families of this store.
     ///
     /// ```
     /// # fn main() -> terrace::Result<()> {
@@ -52,51 +55,68 @@ impl Db {
                 "the stores have different comparators: {ours:?} here, {theirs:?} in the store to copy into"
             )));
         }
-        if let Some(family) = self.cf_names().into_iter().nth(1) {
-            return Err(Error::Unsupported(format!(
-                "{} has column families ({family:?} is one); a copy has only the pairs of the default family, a checkpoint has all",
-                self.shared().storage.name()
+        let names = self.cf_names();
+        if let Some(other) = to.cf_names().into_iter().find(|name| !names.contains(name)) {
+            return Err(Error::Invalid(format!(
+                "the store to copy into has column family {other:?}, which this store does not have"
             )));
         }
-        let options = || ReadOptions::new().verify_checksums(true).fill_cache(false);
-        let mut found = to.cursor(options());
-        found.seek_to_last()?;
-        let mut cursor = self.cursor(options());
         let mut copied = Copied::default();
-        if found.valid() {
-            cursor.seek(found.key())?;
-            if !cursor.valid() || (cursor.key(), cursor.value()) != (found.key(), found.value()) {
-                let key = found.key().escape_ascii();
-                return Err(Error::Invalid(format!(
-                    "the store to copy into holds key '{key}', which this store does not have with the same value"
-                )));
-            }
-            copied.resumed_after = Some(found.key().to_vec());
-            copied.last = copied.resumed_after.clone();
-            cursor.next()?;
-        } else {
-            cursor.seek_to_first()?;
+        for name in &names {
+            let target = match to.cf(name) {
+                Err(Error::Missing { .. }) => to.create_cf(name)?,
+                found => found?,
+            };
+            copy_family(&self.cf(name)?, &target, to, (&mut copied, &mut watch))?;
         }
-        drop(found);
-        let (mut batch, mut barrier) = (WriteBatch::new(), BARRIER_BYTES);
-        while cursor.valid() {
-            batch.put(cursor.key(), cursor.value());
-            copied.pairs += 1;
-            copied.bytes += (cursor.key().len() + cursor.value().len()) as u64;
-            if batch.byte_len() >= BATCH_BYTES {
-                copied.last = Some(cursor.key().to_vec());
-                to.write(std::mem::take(&mut batch), WriteOptions::without_wal())?;
-                watch(&copied);
-            }
-            if copied.bytes >= barrier {
-                to.wait_durable(to.last_sequence())?;
-                barrier = copied.bytes + BARRIER_BYTES;
-            }
-            cursor.next()?;
-        }
-        let last = to.write(batch, WriteOptions::without_wal())?;
-        to.wait_durable(last)?;
-        watch(&copied);
         Ok(copied)
     }
+}
+
+/// Copies the pairs of one column family into the family `target` of `to`.
+fn copy_family(
+    family: &ColumnFamily,
+    target: &ColumnFamily,
+    to: &Db,
+    (copied, watch): (&mut Copied, &mut impl FnMut(&Copied)),
+) -> Result<()> {
+    let options = || ReadOptions::new().verify_checksums(true).fill_cache(false);
+    let mut found = target.cursor(options());
+    found.seek_to_last()?;
+    let mut cursor = family.cursor(options());
+    if found.valid() {
+        cursor.seek(found.key())?;
+        if !cursor.valid() || (cursor.key(), cursor.value()) != (found.key(), found.value()) {
+            let key = found.key().escape_ascii();
+            return Err(Error::Invalid(format!(
+                "the store to copy into holds key '{key}', which this store does not have with the same value"
+            )));
+        }
+        copied.resumed_after = Some(found.key().to_vec());
+        copied.last = copied.resumed_after.clone();
+        cursor.next()?;
+    } else {
+        cursor.seek_to_first()?;
+    }
+    drop(found);
+    let (mut batch, mut barrier) = (WriteBatch::new(), copied.bytes + BARRIER_BYTES);
+    while cursor.valid() {
+        batch.put_cf(target, cursor.key(), cursor.value());
+        copied.pairs += 1;
+        copied.bytes += (cursor.key().len() + cursor.value().len()) as u64;
+        if batch.byte_len() >= BATCH_BYTES {
+            copied.last = Some(cursor.key().to_vec());
+            to.write(std::mem::take(&mut batch), WriteOptions::without_wal())?;
+            watch(copied);
+        }
+        if copied.bytes >= barrier {
+            to.wait_durable(to.last_sequence())?;
+            barrier = copied.bytes + BARRIER_BYTES;
+        }
+        cursor.next()?;
+    }
+    let last = to.write(batch, WriteOptions::without_wal())?;
+    to.wait_durable(last)?;
+    watch(copied);
+    Ok(())
 }

@@ -102,7 +102,9 @@ fn wrong_calls_are_refused_and_change_nothing() {
     let log = Options::preset("wisckey").unwrap();
     let separated = Db::open_in_memory(log).unwrap();
     assert!(matches!(separated.create_cf("users"), Err(Error::Unsupported(_))));
-    assert!(matches!(db.copy_into(&other, |_| ()), Err(Error::Unsupported(_))));
+    assert!(matches!(db.copy_into(&separated, |_| ()), Err(Error::Unsupported(_))));
+    other.create_cf("only there").unwrap();
+    assert!(matches!(db.copy_into(&other, |_| ()), Err(Error::Invalid(text)) if text.contains("only there")));
 }
 
 /// A handle to a dropped family returns an error from every call, also after a family with the
@@ -362,6 +364,28 @@ fn a_checkpoint_has_all_families() {
     families[0].put("2", "bob").unwrap();
     let copy = Db::open(&copy, plain(&[])).unwrap();
     assert_eq!(pairs(&copy.cf("users").unwrap()), [pair("1", "ann")]);
+}
+
+/// A copy has all families, and resumes in the family in which an earlier one was interrupted.
+#[test]
+fn a_copy_has_all_families() {
+    let from = Db::open_in_memory(plain(TIGHT)).unwrap();
+    let to = Db::open_in_memory(plain(TIGHT)).unwrap();
+    let families = ["a", "b", "c"].map(|name| from.create_cf(name).unwrap());
+    for n in 0..100 {
+        from.put(format!("key{n:03}"), "default").unwrap();
+        families.iter().for_each(|family| family.put(format!("key{n:03}"), family.name()).unwrap());
+    }
+    for (key, value) in &pairs(&from.cf("default").unwrap()) {
+        to.put(key, value).unwrap();
+    }
+    let begun = to.create_cf("a").unwrap();
+    pairs(&families[0])[..50].iter().for_each(|(key, value)| begun.put(key, value).unwrap());
+    let copied = from.copy_into(&to, |_| ()).unwrap();
+    assert_eq!((copied.pairs, copied.resumed_after.as_deref()), (250, Some(&b"key049"[..])));
+    for name in from.cf_names() {
+        assert_eq!(pairs(&to.cf(&name).unwrap()), pairs(&from.cf(&name).unwrap()), "{name}");
+    }
 }
 
 /// A follower can see to which family each update belongs, and cannot apply it to a wrong one.
