@@ -4,7 +4,7 @@ use crate::version::{Version, set::Pointers};
 use std::{collections::BTreeSet, sync::Arc};
 use terrace_format::{FamilyId, KeyOrder, SeqNo, TableId};
 
-/// All data from which a compaction policy picks a compaction.
+/// All data from which a compaction policy picks a compaction of one column family.
 pub struct Situation<'a> {
     /// The order of user keys.
     pub order: &'a KeyOrder,

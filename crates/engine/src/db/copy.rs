@@ -4,8 +4,8 @@ use crate::{Error, ReadOptions, Result, WriteBatch};
 
 /// Approximate size of one batch of copied pairs, in bytes.
 const BATCH_BYTES: usize = 1 << 20;
-/// Bytes between two durability barriers. After an interruption, a resumed copy writes at most
-/// this many bytes again.
+/// Bytes of copied pairs after which the copy makes all of them durable. After an interruption, a
+/// resumed copy writes at most this many bytes again.
 const BARRIER_BYTES: u64 = 256 << 20;
 
 /// Progress of a copy.
@@ -13,21 +13,22 @@ const BARRIER_BYTES: u64 = 256 << 20;
 pub struct Copied {
     /// Number of pairs written.
     pub pairs: u64,
-    /// Bytes of the keys and values of these pairs.
+    /// Bytes of the keys and values of the written pairs.
     pub bytes: u64,
-    /// The last key that was written, or that an earlier copy had written.
+    /// The last key that this copy, or an earlier copy into the same store, has written.
     pub last: Option<Vec<u8>>,
     /// The key after which the copy resumed an earlier, interrupted copy.
     pub resumed_after: Option<Vec<u8>>,
 }
 
 impl Db {
-    /// Writes every pair of the current state into `to`, in key order and without a WAL. With a
-    /// copy a store can change its layout. `to` should be a new store. If it holds the result of
-    /// an interrupted copy of the same store, the call resumes that copy after its last key.
-    /// `watch` is called with the progress about once per megabyte.
+    /// Writes every pair of the current state into the store `to`, in key order and without a WAL.
+    /// The two stores may have different layouts, so a copy is the way to change the layout. `to`
+    /// should be a new store. If `to` holds the result of an interrupted copy of the same store,
+    /// the call resumes that copy after its last key. `watch` is called with the progress about
+    /// once per megabyte.
     ///
-    /// Durability: when this returns, all pairs survive a power cut. Snapshots and sequence
+    /// Durability: when this call returns, all pairs survive a power cut. Snapshots and sequence
     /// numbers are not copied.
     ///
     /// # Errors

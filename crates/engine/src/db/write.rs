@@ -30,8 +30,8 @@ impl Db {
         self.put_with(key, value, WriteOptions::default())
     }
 
-    /// Works like [`put`](Db::put), with write options. With `sync`, this write and all writes
-    /// before it survive a power cut when the call returns.
+    /// Works like [`put`](Db::put), with write options. With the option `sync`, this write and all
+    /// writes before it survive a power cut once the call has returned.
     ///
     /// # Errors
     /// The errors of [`put`](Db::put).
@@ -49,8 +49,8 @@ impl Db {
             .map(drop)
     }
 
-    /// Deletes `key`. If the key does not exist, there is no visible effect. The durability is
-    /// that of [`put`](Db::put).
+    /// Deletes `key`. If the key does not exist, there is no visible effect. The delete is as
+    /// durable as a [`put`](Db::put).
     ///
     /// # Errors
     /// The errors of [`put`](Db::put).
@@ -86,13 +86,13 @@ impl Db {
 
     /// Applies `batch` atomically. Returns the sequence number of its last operation, for
     /// [`wait_durable`](Db::wait_durable). A key may have up to 4 GiB − 17 bytes, and a value may
-    /// have up to 4 GiB − 1 bytes; longer ones are refused. The durability is that of
-    /// [`put_with`](Db::put_with).
+    /// have up to 4 GiB − 1 bytes; longer ones are refused. The batch is as durable as a
+    /// [`put_with`](Db::put_with) with the same options.
     ///
     /// # Errors
     /// The errors of [`put`](Db::put). [`Error::Unsupported`] if the batch deletes a range that is
-    /// not empty and the store has no range tombstones. No operation of the batch has been applied
-    /// then.
+    /// not empty and the store has no range tombstones. After an error no operation of the batch
+    /// has been applied.
     ///
     /// ```
     /// # use terrace::{Db, Options, WriteBatch, WriteOptions};
@@ -108,15 +108,15 @@ impl Db {
         self.write_checked(WriteRequest::Batch(batch.batch), (batch.key_bytes, batch.value_bytes), options)
     }
 
-    /// Works like [`write`](Db::write), but does not write to the WAL, which saves the bytes of
-    /// the WAL. Use it for bulk loads that can be repeated. The write is atomic, visible when the
-    /// call returns, and ordered with all other writes.
+    /// Works like [`write`](Db::write), but does not write to the WAL, which saves the bytes of the
+    /// WAL. Use it for bulk loads that can be repeated. The write is atomic, visible when the call
+    /// returns, and ordered with all other writes.
     ///
-    /// Durability: the end of the process loses such a write, and **with it every later write
-    /// without `sync`**, until the memtable has become a durable SSTable. A synced write,
-    /// [`wait_durable`](Db::wait_durable) and [`close`](Db::close) wait for this. So
-    /// `wait_durable(db.last_sequence())` is the barrier at the end of a bulk load. A change
-    /// between logged and unlogged writes costs a flush.
+    /// Durability: until the memtable has become a durable SSTable, the end of the process loses an
+    /// unlogged write, and **with it every later write without `sync`**. A synced write,
+    /// [`wait_durable`](Db::wait_durable) and [`close`](Db::close) wait until the SSTable is
+    /// durable. So `wait_durable(db.last_sequence())` is the barrier at the end of a bulk load. A
+    /// change between logged and unlogged writes costs a flush.
     ///
     /// # Errors
     /// The errors of [`write`](Db::write). [`updates_since`](Db::updates_since) does not see
@@ -169,8 +169,8 @@ impl Db {
     }
 
     /// Flushes the memtable into an SSTable. Returns when the SSTable serves reads. From then on
-    /// unlogged writes survive a kill of the process. To make the SSTable durable, call
-    /// [`wait_durable`](Db::wait_durable).
+    /// the unlogged writes in this memtable survive a kill of the process. To make the SSTable
+    /// durable, call [`wait_durable`](Db::wait_durable).
     ///
     /// # Errors
     /// The errors of [every write](Db#errors).
@@ -192,10 +192,10 @@ impl Db {
         }
     }
 
-    /// Resumes writes after a full disk ([`Error::is_no_space`]) without a reopen of the store.
-    /// This needs free space again: at least `reserve_bytes` plus the memtables and a manifest.
-    /// When the call returns, every acknowledged write is present and durable; a refused batch is
-    /// not present. In a store that has not stopped, the call does nothing.
+    /// Resumes writes after a full disk ([`Error::is_no_space`]) without a reopen of the store. The
+    /// call needs free space: at least `reserve_bytes` plus the memtables and a manifest. When the
+    /// call returns, every acknowledged write is present and durable; a refused batch is not
+    /// present. In a store that has not stopped, the call does nothing.
     ///
     /// # Errors
     /// [`Error::NoSpace`], or [`Error::FailStopped`] with this error inside, if there is still too

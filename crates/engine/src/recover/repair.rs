@@ -43,11 +43,11 @@ pub struct RepairReport {
     pub bytes: u64,
     /// The newest sequence number found.
     pub last_sequence: u64,
-    /// All parts that could not be read. For a key in a lost part, the new store has an older
-    /// version or none. A deleted key returns if its tombstone was lost and its value was not. With
-    /// key-value separation the loss of the manifest is enough to bring back a deleted key: a
-    /// segment exists as long as one of its values is live, and only the manifest records which of
-    /// its values are not live.
+    /// All parts that the repair could not read. For a key in a lost part, the new store has an
+    /// older version or none. A deleted key returns if its tombstone was lost and its value was
+    /// not. With key-value separation the loss of the manifest is enough to bring back deleted
+    /// keys: a segment exists as long as one of its values is live, and only the manifest records
+    /// which of its values are not live.
     pub lost: Vec<Lost>,
 }
 
@@ -76,7 +76,7 @@ pub fn repair(from: &dyn Storage, to: &dyn Storage, options: &Options) -> Result
     build(from, &SalvageScan::of(from, options)?, to, options)
 }
 
-/// Writes the entries that `survey` found in `from` into the empty store `to`.
+/// Writes the entries that the salvage scan `survey` found in `from` into the empty store `to`.
 pub fn build(
     from: &dyn Storage,
     salvage_scan: &SalvageScan,
@@ -122,9 +122,9 @@ fn level_for(options: &Options, bytes: u64) -> usize {
     (1..LEVELS).find(|level| bytes <= sizes.of(*level)).unwrap_or(LEVELS - 1)
 }
 
-/// Writes the newest version of each key, if it is a put that no range tombstone deletes, into
-/// tables numbered from `next_file` on. Returns the tables, all durable, and the number of pairs
-/// in them.
+/// Writes the newest version of each key into tables numbered from `next_file` on, if this version
+/// is a put that no range tombstone deletes. Returns the tables, all durable, and the number of
+/// pairs in them.
 fn write_newest(
     salvage_scan: &SalvageScan,
     mut entries: SalvageIter<'_>,
@@ -147,7 +147,8 @@ fn write_newest(
         }
         let deleted = salvage_scan.range_tombstones.newest(order, parsed.user, SeqNo::MAX) > parsed.seq;
         if parsed.kind == Kind::Put && !deleted {
-            // If the value cannot be read, an older version of the key is used.
+            // If the value of the newest version cannot be read, the repair uses an older version
+            // of the key.
             let Some(value) = values.read(&entry) else { continue };
             out.add(entry.key, &value)?;
             pairs += 1;
@@ -157,11 +158,11 @@ fn write_newest(
     Ok((out.finish()?, pairs))
 }
 
-/// Reads values of the damaged store. Values may be separated from their keys.
+/// Reads values of the damaged store, including values in the value log.
 struct Values<'a> {
     from: &'a dyn Storage,
     separated: bool,
-    /// Values that could not be read, by file.
+    /// The values that could not be read, combined for each file.
     lost: BTreeMap<String, Lost>,
 }
 
@@ -170,8 +171,8 @@ impl<'a> Values<'a> {
         Values { from, separated: from.layout().values == ValueForm::Log, lost: BTreeMap::new() }
     }
 
-    /// Returns the value of `entry`, which is a put. Returns `None` and records the loss if the
-    /// value cannot be read.
+    /// Returns the value of `entry`, which is a put. If the value cannot be read, records the loss
+    /// and returns `None`.
     fn read<'e>(&mut self, entry: &EntryRef<'e>) -> Option<Cow<'e, [u8]>> {
         if !self.separated {
             return Some(Cow::Borrowed(entry.stored));

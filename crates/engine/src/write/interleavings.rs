@@ -1,5 +1,5 @@
-//! A model check of the writer queue (`make loom`): it runs a few writers in every order. If a
-//! writer is never woken, the model fails with a deadlock.
+//! A model check of the writer queue (`make loom`): the model checker Loom runs a few writers in
+//! every order. If a writer is never woken, the check fails with a deadlock.
 use super::group::{JoinResult, Queue, WriteRequest};
 use crate::{Error, Result};
 use loom::{model::Builder, sync::Arc, thread};
