@@ -25,7 +25,8 @@ pub(super) fn adopt(dirs: &TableDirs, files: &Files, tables: &[(TableFile, Objec
     let mut adopted = files.adopt(&others)?;
     let taken = adopt_all(dirs, &folders, &mut adopted);
     if taken.is_err() {
-        // Best effort: no manifest names these objects, so recovery removes them.
+        // Errors of the removals are ignored: no manifest names these objects, so recovery removes
+        // them.
         folders.iter().for_each(|(_, id)| drop(dirs.remove(*id)));
         others.iter().for_each(|(_, object)| drop(files.remove(*object)));
     }

@@ -74,8 +74,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Checks the index key of a block. It must be at or after the block's last key, and less than
-    /// the first key of the next block.
+    /// Checks the index key of the current block. It must be at or after the block's last key, and
+    /// less than the first key of the next block.
     fn bound(&mut self, listed: &[u8]) -> Check {
         key::parse(listed)?;
         if !self.last.is_empty() && self.order.internal(&self.last, listed).is_gt() {
