@@ -77,8 +77,8 @@ impl FilterBlockBuilder {
     }
 }
 
-/// A filter block that was read from an SSTable. A malformed filter block matches every key. The
-/// only cost is that a lookup searches the data block without need.
+/// A filter block that was read from an SSTable. A malformed filter block matches every key, so
+/// lookups stay correct: they only search some data blocks without need.
 pub struct FilterBlock {
     policy: Arc<dyn FilterPolicy>,
     bytes: Bytes,
