@@ -120,9 +120,9 @@ pub(crate) fn watch() {
     });
 }
 
-/// Prints the name of the file whose mapped page is missing, and restores the previous handler of
-/// the signal, which by default ends the process. It calls only `open`, `read`, `write`, `close`
-/// and `sigaction`, which a signal handler may call.
+/// Prints the name of the file whose mapped page is missing. Then restores the previous handler of
+/// the signal, which by default ends the process. The function calls only `open`, `read`, `write`,
+/// `close` and `sigaction`, which a signal handler may call.
 extern "C" fn page_missing(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid description of the signal.
     let address = unsafe { (*info).si_addr() } as u64;
