@@ -164,8 +164,8 @@ mod tests {
         assert!(waiting.join().unwrap().unwrap());
     }
 
-    /// A transaction that releases a lock cannot take the lock again before a transaction that
-    /// waits for it.
+    /// If one transaction waits for a lock, the transaction that releases the lock cannot take it
+    /// again first.
     #[test]
     fn a_released_lock_passes_to_the_transaction_that_waits() {
         let table = Arc::new(LockTable::default());

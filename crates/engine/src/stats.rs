@@ -144,7 +144,7 @@ impl MemoryStatistics {
 pub struct ValueLogStatistics {
     /// The number of segments (files of the value log) that SSTables point into.
     pub segments: u64,
-    /// The total size of these segments in bytes.
+    /// The total size in bytes of the segments that SSTables point into.
     pub bytes: u64,
     /// The number of bytes of these segments that SSTables point to. All other bytes of the
     /// segments are garbage, including headers and small pairs, to which SSTables never point.

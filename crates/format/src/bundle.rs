@@ -46,8 +46,8 @@ pub struct Member {
 }
 
 impl Member {
-    /// Returns the aligned offset after this member, where the next member or the directory starts;
-    /// `None` on overflow.
+    /// Returns the aligned offset after this table of the bundle. The next table or the bundle's
+    /// directory starts there. `None` on overflow.
     pub fn end(self) -> Option<u64> {
         self.offset.checked_add(self.bytes)?.checked_next_multiple_of(ALIGNMENT)
     }

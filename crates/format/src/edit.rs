@@ -94,13 +94,13 @@ pub struct Edit {
 /// The creation or the drop of a column family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FamilyChange {
-    /// The family exists from here on.
+    /// The column family exists from this edit on.
     Created {
         /// The number of the family, which no earlier family of the store had.
         id: FamilyId,
         /// The name of the family.
         name: String,
-        /// The name of its comparator.
+        /// The name of the family's comparator.
         comparator: String,
     },
     /// From this edit on the family does not exist, and neither do its SSTables.

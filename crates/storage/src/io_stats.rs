@@ -48,8 +48,8 @@ impl Purpose {
 /// The kind of a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SyncKind {
-    /// Tables, and value-log segments into which the tables point. The purpose is that of the
-    /// synced bytes.
+    /// A sync of tables, and of value-log segments into which the tables point. The argument is the
+    /// purpose of the synced bytes.
     Tables(Purpose),
     /// The manifest.
     Manifest,

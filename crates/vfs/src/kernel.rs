@@ -139,7 +139,8 @@ pub(crate) fn write_back(file: &File) -> io::Result<()> {
 /// milliseconds until the background thread's slice ends. This scheduling only improves speed, so
 /// errors of the system calls are ignored.
 pub fn run_in_background() {
-    /// The size of `sched_attr` in its first version, which has all fields used here.
+    /// The size of the kernel's `sched_attr` in its first version, which has all fields that
+    /// Terrace sets.
     const BYTES: u32 = size_of::<libc::sched_attr>() as u32;
     let priority = libc::sched_param { sched_priority: 0 };
     let mut how = libc::sched_attr {
@@ -217,8 +218,8 @@ pub(crate) fn replace_in_child(descriptor: RawFd) {
 /// error, as network file systems may do.
 pub(crate) fn entries(folder: OwnedFd) -> io::Result<Vec<OsString>> {
     let (descriptor, mut found) = (folder.into_raw_fd(), Vec::new());
-    // SAFETY: the descriptor is open and now belongs to the list, which closes it; if `fdopendir`
-    // fails, the code below closes the descriptor.
+    // SAFETY: the descriptor is open. From now on the directory stream owns and closes it. If
+    // `fdopendir` fails, this function still owns the descriptor and closes it below.
     let list = unsafe { libc::fdopendir(descriptor) };
     if list.is_null() {
         let failed = io::Error::last_os_error();

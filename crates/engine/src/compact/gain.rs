@@ -6,10 +6,10 @@ use crate::version::{Contents, TableRef};
 /// The factor by which the required share of garbage is divided in an idle store: there a
 /// compaction starts for a quarter of the garbage.
 const IDLE_FACTOR: u64 = 4;
-/// While the store receives writes, puts count as shadowing only if the entries below are on
-/// average larger than the puts by more than this factor. The reason: small puts have few bytes, so
-/// their level does not become due by its bytes. Without this rule the large garbage in the level
-/// below would stay.
+/// While the store receives writes, puts count as shadowing only if the entries in the level below
+/// are on average larger than the puts by more than this factor. The reason: small puts have few
+/// bytes, so their level does not become due by its bytes. Without this rule the large garbage in
+/// the level below would stay.
 pub const SIZE_RATIO: u64 = 4;
 /// The assumed size of an entry in bytes, for a table whose number of entries is unknown.
 pub const ENTRY_BYTES: u64 = 1 << 10;

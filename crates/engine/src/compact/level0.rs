@@ -47,9 +47,10 @@ pub fn should_wait(ctx: &Situation<'_>) -> bool {
 }
 
 /// Picks an intra-L0 compaction: a merge of neighbouring runs of level 0 that are not being
-/// compacted. The first input is the newest run above whose number a number is reserved for the
-/// output. Older runs are added as long as each of them lowers the bytes per removed run. Returns
-/// `None` if too few runs qualify.
+/// compacted. Some runs have a reserved table number, one above their own, for the output of such a
+/// compaction. The first input is the newest run that has a reserved number. Older runs are added
+/// as long as each of them lowers the bytes per removed run. Returns `None` if too few runs
+/// qualify.
 pub fn pick_intra_l0(ctx: &Situation<'_>) -> Option<Plan> {
     let Situation { version, busy, limits, .. } = ctx;
     let min_runs = usize::try_from(limits.intra_l0_compaction_trigger).ok().filter(|min_runs| *min_runs > 0)?;

@@ -7,7 +7,7 @@ use terrace_format::LEVELS;
 pub struct Limits {
     /// The size at which a compaction ends an output SSTable and starts the next one.
     pub target_file_size: u64,
-    /// The target size of level 1. With dynamic level bytes this is the minimum of that target.
+    /// The target size of level 1. With dynamic level bytes it is the minimum of this target size.
     pub max_bytes_for_level_base: u64,
     /// Whether target sizes are computed from the last level upwards (dynamic level bytes). If not,
     /// they are computed from level 1 downwards.

@@ -175,8 +175,9 @@ fn of_table(ctx: &Situation<'_>, level: usize, table: &Arc<TableRef>, idle: bool
     pays_off.then_some(plan)
 }
 
-/// Estimates the gain of a compaction of `upper` into `lower`. `within` is set if the tables of
-/// `upper` are runs of level 0, which also shadow entries of each other.
+/// Estimates the gain of a compaction of the tables `upper` into the tables `lower`. `within` is
+/// set if the tables of `upper` are runs of level 0, because such runs also shadow entries of each
+/// other.
 fn gain(ctx: &Situation<'_>, upper: &[Arc<TableRef>], lower: &[Arc<TableRef>], within: bool) -> Gain {
     let mut gain = Gain { upper_bytes: bytes(upper), shadow_ratio: ctx.shadow_ratio, ..Gain::default() };
     for contents in upper.iter().filter_map(|table| table.contents()) {

@@ -116,8 +116,8 @@ impl Db {
     }
 
     /// Works like [`get_with`](Db::get_with), without a copy. The result refers to the value in a
-    /// cached block, a memtable or a mapped SSTable, and pins this memory. This is faster for
-    /// values of at least some KiB.
+    /// cached block, a memtable or a mapped SSTable, and pins this memory. The method is faster
+    /// than a copy for values of at least some KiB.
     ///
     /// # Errors
     /// The errors of [`get`](Db::get).

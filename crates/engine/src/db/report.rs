@@ -66,7 +66,7 @@ pub(super) fn layout(tree: &Version) -> Vec<LevelInfo> {
 
 impl Db {
     /// Returns the levels and their SSTables, of the default column family;
-    /// [`ColumnFamily::layout`](crate::ColumnFamily::layout) returns those of another one.
+    /// [`ColumnFamily::layout`](crate::ColumnFamily::layout) returns those of another family.
     ///
     /// ```
     /// # use terrace::{Db, Options};

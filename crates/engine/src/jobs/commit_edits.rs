@@ -123,8 +123,8 @@ fn commit_batch(shared: &Arc<DbInner>) -> Result<usize> {
     };
     let _blocking = stops_writers.then(BlockingScope::new);
     let decided = if due { shared.storage.commit() } else { shared.storage.advance().map(drop) };
-    // If the sync of a file has failed, its durability handle has the cause, so this error is
-    // returned before the error of the commit.
+    // If the sync of a file has failed, the file's durability handle has the cause. `committable`
+    // returns this cause, so it is reported before an error of the commit.
     let (count, _) = shared.state.lock().versions.committable()?;
     decided?;
     if count == 0 {

@@ -117,7 +117,8 @@ pub fn run(shared: &Arc<DbInner>, plan: &Plan) -> Result<()> {
 fn commit_edits_if_crowded(shared: &Arc<DbInner>) {
     let (free, retained) = (shared.free_bytes(), shared.state.lock().versions.retained_bytes());
     if BacklogBounds::of(&shared.options, free, shared.compaction_debt().1, retained).delays_compactions(retained) {
-        // An error is ignored here, because the commit job will get the same error and report it.
+        // An error of the commit is ignored here, because the commit job will get the same error
+        // and report it.
         let _ = commit_edits::run_now(shared);
     }
 }

@@ -241,8 +241,8 @@ impl Arena {
 
     /// Returns the node's user key.
     pub fn user(&self, node: NodeId) -> &[u8] {
-        // SAFETY: as for the whole key: the bytes are in the node and never change (Owner, Stable,
-        // Initialised).
+        // SAFETY: the user key is the first part of the internal key. The bytes are in the node,
+        // exist as long as the arena, and never change (Owner, Stable, Initialised).
         unsafe {
             let Node { user_bytes, initialised, .. } = &*node.0.as_ptr();
             initialised.read();

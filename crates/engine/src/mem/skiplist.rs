@@ -264,7 +264,8 @@ impl SkipList {
     /// link there.
     #[allow(unsafe_code)]
     fn link(&self, node: NodeId, level: usize) -> &Link {
-        // SAFETY: the node has more than `level` links, as the doc comment above explains.
+        // SAFETY: the callers guarantee that the node has a link at `level`; see the doc comment of
+        // this function.
         unsafe { self.arena.link(node, level) }
     }
 }
@@ -355,7 +356,7 @@ mod tests {
     }
 
     /// Writers that insert at the same positions must lose no node. Readers must see initialised
-    /// nodes in key order, in both directions.
+    /// nodes in key order, in both directions of iteration.
     #[test]
     fn readers_see_sorted_nodes_while_writers_add() {
         const EACH: u64 = if cfg!(miri) { 100 } else { 10_000 };

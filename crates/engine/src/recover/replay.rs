@@ -357,8 +357,8 @@ impl<'a> History<'a> {
     /// if it is not; then no further record of this WAL belongs to the history.
     fn contiguous(&mut self, reading: &mut Reading<'_>, offset: u64, batch: Batch) -> Result<bool> {
         let (log, first) = (reading.log, batch.sequence());
-        // A manifest of LevelDB does not state where the history begins. Then the head of the first
-        // WAL states it.
+        // A manifest of LevelDB does not state with which sequence number the history of the WALs
+        // begins. In that case the history begins with the head (first record) of the first WAL.
         let expected = *self.expected.get_or_insert(first);
         if batch.is_empty() {
             // The record is the head of the WAL. If its sequence number is above `expected`, writes

@@ -181,7 +181,7 @@ impl Spill<'_> {
 struct Written {
     /// The tables of the run, in key order and without overlap.
     metas: Vec<TableMeta>,
-    /// Whether the repair uses its entries for all keys.
+    /// Whether the repair uses the run's entries for all keys.
     named: bool,
     /// The youngest WAL with entries in the run.
     log: LogId,

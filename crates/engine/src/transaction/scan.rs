@@ -19,8 +19,8 @@ pub struct TransactionScan<'a> {
     order: KeyOrder,
     range: ReadRange,
     reverse: bool,
-    /// The pairs of the snapshot. `None` if the snapshot could not be made; the error is in
-    /// `failed`.
+    /// The pairs of the snapshot. `None` if the transaction could not make its snapshot; the error
+    /// is in `failed`.
     pairs: Option<Peekable<Scan>>,
     failed: Option<crate::Error>,
     /// The keys of the range that the transaction has written, in the order of the scan.

@@ -71,9 +71,9 @@ impl WatchSet {
 pub struct Base {
     /// The last write that the transaction sees.
     pub seq: SeqNo,
-    /// The memtable of the default column family at that moment. As long as this memtable is in the
-    /// current view, memtables have every later write of all families, because a rotation seals all
-    /// memtables together.
+    /// The memtable of the default column family when the transaction made its snapshot. As long as
+    /// this memtable is in the current view, memtables have every later write of all families,
+    /// because a rotation seals all memtables together.
     mem: Weak<MemTable>,
 }
 

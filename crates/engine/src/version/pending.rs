@@ -300,9 +300,9 @@ mod tests {
         let pendings = [
             compaction(&[(2, 1)], &[(3, 2)], &[]),
             flush(10),
-            // This edit is between the flush of table 10 and the edit that consumes table 10, so it
-            // becomes part of the same manifest record. Its table 11 is consumed in the same
-            // record.
+            // This edit is queued between the flush of table 10 and the compaction that consumes
+            // table 10. Both of these are committed in one manifest record, so this edit becomes
+            // part of it too. Table 11, an output of this edit, is consumed in the same record.
             compaction(&[(1, 3)], &[(2, 11), (2, 12)], &[]),
             compaction(&[(0, 10), (2, 11)], &[(1, 13)], &[10]),
             flush(14),

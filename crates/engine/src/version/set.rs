@@ -289,8 +289,8 @@ impl VersionSet {
         let removed_tables = self.live.named(&edit.deleted).map(|(_, table)| &table.meta);
         let added: Vec<_> = edit.added.iter().map(|(_, added)| meta_of(added, 0)).collect();
         let dead_segments = self.segments.replace(removed_tables, &added).into_iter();
-        // A WAL that replay may need is kept for that reason, and its bytes already count as
-        // retained.
+        // A WAL that replay may need is kept for the replay, even if no table points into it any
+        // more. Its bytes already count as retained and must not be counted twice.
         let kept_anyway = |object| matches!(object, ObjectId::Wal(log) if log >= self.durable_replay_from);
         let unreferenced = dead_segments.filter(|(object, _)| !kept_anyway(*object)).map(|(_, bytes)| bytes);
         pending.retained_bytes = unreferenced.fold(pending.retained_bytes, u64::saturating_add);

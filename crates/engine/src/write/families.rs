@@ -76,8 +76,8 @@ fn families_of(shared: &DbInner, writer: &mut WriterState, batch: &Batch) -> Vec
 /// Creates the memtable of `family` and adds it to the view of readers.
 fn create_memtable(shared: &DbInner, writer: &mut WriterState, family: FamilyId) {
     let state = shared.state.lock();
-    // The memtable gets no Bloom filter, which would take as much memory in each family as in the
-    // default family.
+    // Only memtables of the default column family get a Bloom filter. A filter for each further
+    // family would take as much memory again.
     let mem = Arc::new(MemTable::new(shared.order.clone(), writer.mem.log, 0, shared.storage.budget()));
     shared.set_view(&state, |view| {
         let mut families = BTreeMap::clone(&view.families);

@@ -28,8 +28,8 @@ use terrace_format::{
 
 /// Upper bound of the bytes of a write group.
 const GROUP_BYTES_MAX: usize = 1 << 20;
-/// If the leader's own write is small, its followers may add at most this many bytes. This bounds
-/// the latency of the small write.
+/// If the leader's own write is small, its followers may add at most this many bytes. The limit
+/// bounds the latency of the small write.
 const SMALL_BYTES: usize = 128 << 10;
 
 /// A write that is about to join the queue.

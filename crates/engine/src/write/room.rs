@@ -95,8 +95,9 @@ fn wait_for_room(shared: &Arc<DbInner>, writer: &mut WriterState, stall: &mut St
         let inputs = inputs(shared, writer, &state, free, delayed);
         match admit(&shared.options, &inputs) {
             Admission::Proceed => {
-                // As long as LevelDB's slowdown delays single writes, each write has to check the
-                // state, so no epoch is stored.
+                // If LevelDB's slowdown delays single writes, every write must check the state of
+                // the store. So the leader does not store the stall epoch, which lets later writes
+                // skip this check.
                 writer.seen_epoch = (!delayed).then(|| shared.stall_epoch.load(Ordering::Acquire));
                 writer.delay_per_byte = stall::delay_per_byte(&shared.options, &inputs);
                 return Ok(());

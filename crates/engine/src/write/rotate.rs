@@ -40,8 +40,8 @@ pub(super) fn rotate_wal(shared: &Arc<DbInner>, writer: &mut WriterState) -> Res
         state.versions.obsolete_files.pin_wal(&mem);
     }
     let version = if !seals && state.sealed == 0 {
-        // The memtables are empty, so no flush will record that the old WAL is obsolete. This edit
-        // without tables records it.
+        // If no memtable has entries, no flush will record that the old WAL is obsolete. Therefore
+        // the rotation installs an edit without tables, which records it.
         state.versions.install_flush(Edit::default(), writer.last, log, 0, Vec::new())?
     } else {
         state.versions.live().clone()

@@ -92,8 +92,8 @@ pub fn delay_per_byte(options: &Options, inputs: &StallInputs) -> f64 {
         options.soft_pending_compaction_bytes_limit,
     );
     let unmerged = fraction(inputs.pending_compaction_bytes, unmerged_bytes / 2, unmerged_bytes);
-    // A long compaction makes many files obsolete at its end, and writers may then have to stop. If
-    // writers are slowed during the compaction, they wait less at its end.
+    // A long compaction makes many files obsolete at its end, and the bytes of these files may then
+    // stop the writers. Writers that are slowed during the compaction wait less at its end.
     let retained = fraction(inputs.retained_bytes, inputs.bounds.retained_before_slowdown(), retained_bytes);
     let worst = runs.max(sealed).max(debt).max(unmerged).max(retained);
     if worst == 0.0 {

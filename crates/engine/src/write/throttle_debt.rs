@@ -15,8 +15,8 @@ const SLEEP_MAX: f64 = 50e-3;
 /// The throttle debt of a store. All fields are in seconds.
 #[derive(Debug, Default)]
 pub struct ThrottleDebt {
-    /// The debt. A sleep that takes longer than the debt leaves a credit: the value is then below
-    /// zero.
+    /// The throttle debt. A sleep that takes longer than the debt leaves a credit: the value is
+    /// then below zero.
     debt: f64,
     /// Moving average of the time by which sleeps take longer than requested.
     oversleep: f64,

@@ -12,7 +12,7 @@ pub(super) struct Split<'a> {
     pub value: &'a [u8],
     /// The bytes of the block from `own` on.
     pub from_own: &'a [u8],
-    /// The bytes of the entries after this one.
+    /// The bytes of the entries after the decoded entry.
     pub behind: &'a [u8],
 }
 

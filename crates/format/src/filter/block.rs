@@ -3,7 +3,7 @@ use super::FilterPolicy;
 use crate::{block::Bytes, coding::put_fixed32};
 use std::{fmt, sync::Arc};
 
-/// log2 of the file range in bytes that one filter covers.
+/// The base-2 logarithm of the length in bytes of the file range that one filter covers.
 const COVERED_LOG2: u8 = 11;
 
 /// Builds the filter block of an SSTable while the SSTable is written. Methods are called in the

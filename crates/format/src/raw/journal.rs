@@ -295,8 +295,8 @@ mod tests {
         assert_eq!(decode(&half, 9).unwrap().unwrap().changes, history()[..1]);
     }
 
-    /// A power cut during the writing of a checkpoint leaves the head or the changes of the
-    /// checkpoint, but no entry after it. Such a half must be ignored.
+    /// If power fails during the write of a checkpoint, a half of the journal may have the head or
+    /// the changes of the checkpoint, but no entry after it. The reader must ignore such a half.
     #[test]
     fn an_interrupted_checkpoint_is_ignored() {
         let (old, _) = half();

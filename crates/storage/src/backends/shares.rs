@@ -24,8 +24,8 @@ static STORES: Mutex<Vec<Weak<Share>>> = Mutex::new(Vec::new());
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A store that makes the other stores of this process close files holds this lock shared. During
-/// that time it owns references to the other stores. If another store is closed in the meantime, it
-/// keeps the lock on its directory until the reference to it is dropped.
+/// that time it owns references to the other stores. If one of these stores is closed in the
+/// meantime, it keeps the lock on its directory until the reference to it is dropped.
 static FITTING: RwLock<()> = RwLock::new(());
 
 /// Waits until no store of this process refers to another store that was closed, but at most for

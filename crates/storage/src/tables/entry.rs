@@ -5,9 +5,9 @@ use terrace_format::TableId;
 /// its value without a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// In a memtable; no table has the entry yet.
+    /// The entry is in a memtable; no table has it yet.
     Memory,
-    /// In this older table.
+    /// The entry is in this older table.
     Table(TableId),
 }
 

@@ -51,8 +51,8 @@ enum Source {
 pub struct TransactionState {
     /// The transaction of the inode's last change.
     pub transaction: u32,
-    /// The newest committed transaction. Its blocks have reached the medium of the device.
-    /// Transaction numbers wrap around at 32 bits.
+    /// The newest committed transaction of the file system's journal. Its blocks have reached the
+    /// medium of the device. Transaction numbers wrap around at 32 bits.
     pub committed: u32,
 }
 

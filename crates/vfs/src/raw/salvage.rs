@@ -33,7 +33,7 @@ fn mount(device: &Arc<dyn BlockDevice>) -> std::io::Result<(Arc<Mount>, Vec<Stri
     for (half, name) in ["A", "B"].into_iter().enumerate() {
         let bytes = journal::bytes_of(&**device, &superblock, half)?;
         if bytes.iter().all(|byte| *byte == 0) {
-            // This half has only zeros, as formatting left it.
+            // This half of the slot journal has only zeros, as formatting left it.
             continue;
         }
         match salvage::salvage(&bytes, superblock.id()) {

@@ -117,7 +117,7 @@ impl FileList {
             Change::Name { file, name } => return self.name(*file, name),
             Change::Unname { name } => return self.unname(name),
             Change::Next { file } => self.next = self.next.max(*file),
-            // This change affects only the journal and not the file list.
+            // The change `Flushed` affects only the journal and not the file list.
             Change::Flushed { .. } => {}
         }
         Ok(Vec::new())

@@ -57,8 +57,8 @@ impl Unflushed {
         is_free.then(|| self.flushing(vec![file]))
     }
 
-    /// Begins a commit: a flush of all files that wait for it. Returns `None` while another flush
-    /// of such a file is running.
+    /// Begins a commit: a flush of all files that wait for a commit. Returns `None` while another
+    /// commit is running, or a flush of one of these files.
     pub fn begin_commit(&mut self) -> Option<Flushing> {
         let is_free = !self.running.iter().any(|(file, was_due)| *was_due || self.due.contains(file));
         is_free.then(|| self.flushing(self.due.iter().copied().collect()))

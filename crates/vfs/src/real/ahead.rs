@@ -206,7 +206,7 @@ fn start(file: Arc<File>, ended: Arc<AtomicBool>) -> io::Result<Helper> {
 }
 
 /// Fills `window`, a mapped range of `file` at offset `from`, with zeros, which loads it into the
-/// page cache. This only improves speed, so a failure is ignored.
+/// page cache. The zeros only improve speed, so a failure is ignored.
 fn fill(file: &File, window: &Window, from: u64, zeros: &[u8], ended: &AtomicBool) {
     let bytes = window.bytes().get();
     for at in (0..bytes).step_by(zeros.len()) {

@@ -14,8 +14,8 @@ use std::{
 
 /// Collects the properties of the file system that contains `folder`.
 pub(super) fn facts(folder: &File) -> io::Result<Facts> {
-    // The magic number is also that of ext2 and ext3. This is intended, because the ext4 driver
-    // mounts ext2 and ext3 too.
+    // The magic number of ext4 is also that of ext2 and ext3. This is intended, because the ext4
+    // driver mounts these file systems too.
     let ext4 = fstatfs(folder)?.filesystem_type() == EXT4_SUPER_MAGIC;
     let device = folder.metadata()?.dev();
     let link = fs::read_link(format!("/sys/dev/block/{}:{}", major(device), minor(device))).ok();

@@ -33,10 +33,10 @@ use std::{
 };
 
 /// The minimum size of a stretch (a part of a window that is filled with zeros together). The size
-/// of every stretch is a multiple of this number. This number divides the size of a window.
+/// of every stretch is a multiple of this number, and so is the size of a window.
 const FILL_MIN: usize = 64 << 10;
-/// The maximum size of a stretch (a part of a window that is filled with zeros together). This
-/// number divides the size of a window.
+/// The maximum size of a stretch (a part of a window that is filled with zeros together). The size
+/// of a window is a multiple of this number.
 const FILL_MAX: usize = 256 << 10;
 /// A stretch (a part of a mapped window that is filled with zeros together) is made long enough for
 /// the records of this number of syncs, up to the maximum size. The number is a compromise. The
@@ -48,8 +48,8 @@ const FILL_SYNCS: u64 = 100;
 /// whenever it has filled a window. A WAL that is synced during this time gets no prepared windows,
 /// because their bytes would be written to the device twice.
 const ASK_BYTES: u64 = WINDOW_MIN / 4;
-/// A record of at least this many bytes is written by a system call. This costs less than a page
-/// fault for each page.
+/// A record of at least this many bytes is written by a system call. A system call costs less than
+/// a page fault for each page.
 const CALL_BYTES: usize = 16 << 10;
 /// The file systems on which WALs are mapped: those that rewrite an allocated page in place.
 /// Another file system may have to allocate new space for the page, and on a full disk there is
@@ -261,8 +261,9 @@ mod tests {
     const LOG: &str = "TERRACE_TEST_MAPPED_LOG";
     const SIGBUS: i32 = 7;
 
-    /// Appends to a WAL whose file was truncated. This is not a test of its own: it runs only as a
-    /// child process of the test below.
+    /// Appends to a WAL whose file was truncated. This is not a test of its own. The test
+    /// `an_unreadable_page_of_a_log_ends_the_process_and_names_the_file` runs it as a child
+    /// process.
     #[test]
     fn child_that_appends_to_a_log_cut_short() {
         let Some(path) = std::env::var_os(LOG) else { return };

@@ -12,7 +12,8 @@ use crate::{
 };
 use terrace_format::{LEVELS, TableId};
 
-/// Adopts `tables` under new numbers. If an error occurs, it removes the tables adopted so far.
+/// Adopts (takes over) `tables` under new numbers. After an error, removes the tables that it has
+/// adopted so far.
 pub(super) fn adopt(dirs: &TableDirs, files: &Files, tables: &[(TableFile, ObjectId)]) -> Result<Adopted> {
     dirs.store.writable("adopt tables")?;
     let (mut folders, mut others) = (Vec::new(), Vec::new());

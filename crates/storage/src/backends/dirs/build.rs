@@ -71,7 +71,7 @@ fn none_open() -> Error {
 
 /// The place of a pair's value.
 enum ValueAt {
-    /// In a file that contains only this value.
+    /// The value is in a file that contains only this value.
     File(InFile),
     /// In the META file of the table, next to the key. There are three reasons for this place:
     ///

@@ -65,8 +65,8 @@ struct FilesBuild {
 /// The bundle (one file with several tables) that a job writes.
 #[derive(Default)]
 struct OpenBundle {
-    /// The file for the next table. `None` before the first table, while a table is being written,
-    /// and after a table that failed.
+    /// The file of the bundle, to which the next table is appended. `None` before the first table,
+    /// while a table is being written, and after a table that failed.
     output: Option<Output>,
     members: Vec<Member>,
 }

@@ -84,8 +84,8 @@ impl LogFile {
         self.synced_bytes.load(Relaxed) == self.bytes
     }
 
-    /// Counts all bytes appended so far as synced. Called after the append of a durable mark: the
-    /// mark itself needs no sync.
+    /// Counts all bytes appended so far as synced. The log calls this function after it has
+    /// appended a durable mark, because the mark itself needs no sync.
     fn count_as_synced(&mut self) {
         *self.synced_bytes.get_mut() = self.bytes;
     }

@@ -266,8 +266,8 @@ impl ObjectStore for Files {
                 FileName::Manifest(id) => ObjectId::Manifest(id),
                 FileName::Temporary(number) => ObjectId::Temporary(number),
                 FileName::WalSidecar(id) if self.store.layout.values == Values::Log => ObjectId::WalSidecar(id),
-                // These files belong to stores with another layout, so the list of this store does
-                // not include them.
+                // Logs and sidecars with these names belong to stores with another layout, so the
+                // list of this store does not include them.
                 FileName::Log(_) | FileName::ValueLog(_) | FileName::WalSidecar(_) => continue,
                 FileName::Current
                 | FileName::Lock
@@ -277,7 +277,8 @@ impl ObjectStore for Files {
                 | FileName::Unsynced => continue,
             };
             // A table may exist under two file names. `open_table` first tries the name that
-            // Terrace gives to new files, so this list prefers the file of that name too.
+            // Terrace gives to new files. Therefore the list takes the file with that name if both
+            // exist.
             if ours || !found.contains_key(&object) {
                 found.insert(object, entry.bytes);
                 if let ObjectId::Table(id) = object {

@@ -40,7 +40,7 @@ impl ValueLogInner {
         Framer::new(segment, codec, zstd_level, value_log_threshold)
     }
 
-    /// Returns whether new WALs may have a sidecar. This is only allowed if the format file
+    /// Returns whether new WALs may have a sidecar. A sidecar is allowed only if the format file
     /// declares the feature, because readers then search for sidecars.
     pub fn has_sidecar(&self) -> Result<bool> {
         if let Some(known) = self.wal_sidecar.get() {

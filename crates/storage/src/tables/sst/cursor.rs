@@ -98,8 +98,8 @@ impl TableBlocks {
         if in_bounds { Ok(()) } else { Err(self.out_of_order(data, PAST_BLOCK_END)) }
     }
 
-    /// Moves `data` within the loaded block by `step`. Reports an error in the block as corruption
-    /// of the table.
+    /// Moves the block cursor `data` within the loaded block by calling `step`. Reports an error in
+    /// the block as corruption of the table.
     fn step(&self, data: &mut BlockCursor, step: impl FnOnce(&mut BlockCursor) -> Step) -> Result<()> {
         step(data).map_err(|found| self.table.corrupt_at(self.loaded.map_or(0, |(_, handle)| handle.offset))(found))
     }

@@ -44,8 +44,8 @@ fn verify(table: &Reader) -> Result<TableProperties> {
 struct Walk<'a> {
     order: &'a KeyOrder,
     tail: &'a Tail,
-    /// The last key that was checked, of an entry or of the index; empty at first. Every following
-    /// key must be greater.
+    /// The last key that the verification has checked, in a data block or in the index; empty at
+    /// first. Every following key must be greater.
     last: Vec<u8>,
     counted: TableProperties,
 }
