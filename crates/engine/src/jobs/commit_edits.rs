@@ -210,9 +210,9 @@ fn rewrite_large_manifest(shared: &DbInner) -> Result<()> {
 ///
 /// In durability modes that wait for the file system's own commits, this is the number at which
 /// writers would be slowed. In the other modes the number is smaller, because a longer wait saves
-/// no device writes: the kernel writes old pages back anyway. But a commit is not immediate either:
-/// if a compaction consumes an SSTable before its sync, the SSTable never has to be written to the
-/// device.
+/// no device writes: the kernel writes old pages back anyway. But edits are not committed
+/// immediately either. If a compaction consumes an SSTable before the SSTable's sync, the SSTable
+/// never has to be written to the device.
 fn unsynced_bytes_at_commit(shared: &DbInner, bounds: &BacklogBounds) -> u64 {
     let memtables = BATCH_MEMTABLES_MAX * shared.options.write_buffer_size;
     let soon = BATCH_BYTES_MAX.min(memtables).min(bounds.retained_bytes / 2);

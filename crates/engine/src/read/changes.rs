@@ -79,7 +79,8 @@ impl Changes<'_> {
             let table = table.open(self.storage)?;
             let tombstones = if self.range_tombstones { table.range_tombstones()? } else { None };
             let deleted = tombstones.map_or(SeqNo::ZERO, |found| found.newest(self.order, user, SeqNo::MAX));
-            // The newest run with the key has its newest entry, so older runs need no search.
+            // The newest run that contains the key has the key's newest entry, so older runs need
+            // no search.
             match table.get(&lookup, HOW)? {
                 Some(found) => return Ok(found.seq.max(deleted) > self.since),
                 None if deleted > self.since => return Ok(true),

@@ -71,8 +71,8 @@ impl Level {
         let mut runs = Vec::with_capacity(self.runs.len() + added.len());
         for run in &self.runs {
             let at = run.first().map_or(0, |first| run_number(number, first));
-            // The added runs with larger numbers than `run` are newer than `run`. They are new runs
-            // of this level.
+            // Added tables whose run number is larger than that of `run` are newer than `run`. They
+            // form new runs of this level, before `run`.
             let newer = at.checked_add(1).map(|above| added.split_off(&above)).unwrap_or_default();
             runs.extend(newer.into_values().rev().map(|tables| new_run(order, tables)));
             match (removed.remove(&at).unwrap_or_default(), added.remove(&at).unwrap_or_default()) {

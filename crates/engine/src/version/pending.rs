@@ -180,8 +180,9 @@ impl PendingQueue {
 
     /// Moves flushes whose tables are durable before compactions whose tables are not. A flush
     /// passes no other flush. It also does not move if it is bound to a later edit (`bound_to`).
-    /// The moved flush is in level 0, because every flush that is installed while a compaction is
-    /// pending is (`DbInner::flush_level`). Returns the number of durable edits at the front.
+    /// The table of a moved flush is in level 0, because every flush that is installed while a
+    /// compaction is pending places its table in level 0 (`DbInner::flush_level`). Returns the
+    /// number of durable edits at the front.
     fn let_flushes_overtake(&mut self) -> Result<usize> {
         let mut front = 0;
         for at in 0..self.edits.len() {

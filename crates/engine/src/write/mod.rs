@@ -189,8 +189,8 @@ impl WritePath {
         }
         shared.wait_until(|state| state.sealed == 0)?;
         shared.commit_storage()?;
-        // The wait ends even if edits of other column families are pending, because compactions of
-        // these families continue.
+        // The leader waits only for pending edits of this column family. Compactions of other
+        // families continue and add edits, so a wait for all edits might never end.
         let last = writer.last;
         shared.wait_until(|state| state.versions.durable_base() >= last && !state.versions.has_pending(family))?;
         change()

@@ -145,7 +145,8 @@ impl Block {
         }
         let (mut low, mut high) = (0, self.restarts.saturating_sub(1));
         while low < high {
-            // Invariant: restart points 1..=low satisfy `is_before`, those above `high` do not.
+            // Invariant of the binary search: the keys of restart points 1..=low satisfy
+            // `is_before`, and those of the restart points above `high` do not.
             let middle = (low + high).div_ceil(2);
             if is_before(self.restart_key(middle)?) { low = middle } else { high = middle - 1 }
         }

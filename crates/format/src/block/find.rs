@@ -2,11 +2,12 @@
 //!
 //! The search compares prefix-compressed keys as they are stored. For each entry it records two
 //! values: how many bytes the entry's key has in common with the wanted user key, and whether the
-//! first byte that differs is smaller or larger. Suppose the next entry shares more bytes with the
-//! current entry than the current entry has in common with the wanted key. Then both entries
-//! compare with the wanted key in the same way. Otherwise the next entry stores the deciding bytes
-//! itself. So when the search stops, the shared prefix of the found entry is known to equal a
-//! prefix of the wanted key.
+//! first byte that differs is smaller or larger. Then there are two cases for the next entry. If
+//! the next entry shares more bytes with the current entry than the current entry has in common
+//! with the wanted key, both entries differ from the wanted key in the same byte. So they compare
+//! with the wanted key in the same way. Otherwise the next entry stores the deciding bytes itself.
+//! So when the search stops, the shared prefix of the found entry is known to equal a prefix of the
+//! wanted key.
 use super::{Block, BlockCursor, common_prefix, entry::corrupt};
 use crate::{Corrupt, KeyOrder, Kind, SeqNo, key};
 use std::{cmp::Ordering, ops::Range, sync::Arc};

@@ -8,12 +8,12 @@
 //! 4  poll the number until it is c0 + 2, and join a transaction whenever the number has changed
 //! 5  join a transaction once more        detects an aborted journal, which still counts commits
 //! ```
-//! Step 2 needs `c0 + 2` for this reason. The file system counts a commit at its very end, and
-//! makes one commit after the other. At any moment at most two transactions are not counted yet:
-//! the one that is being committed, and the running one, which collects new changes. The inodes of
-//! the files that were written back before step 2 are in one of these two transactions. With `c0 +
-//! 1` the poll might end after the commit of the first transaction, while an inode is in the
-//! second.
+//! The reason why step 4 waits for `c0 + 2` and not for `c0 + 1`: the file system counts a commit
+//! at its very end, and makes one commit after the other. At any moment at most two transactions
+//! are not counted yet: the one that is being committed, and the running one, which collects new
+//! changes. The inodes of the files that were written back before step 2 are in one of these two
+//! transactions. With `c0 + 1` the poll might end after the commit of the first transaction, while
+//! an inode is in the second.
 //!
 //! In mode `journal-bpf` the kernel reports the transaction of each file (`bpf/`). Steps 2 and 4
 //! then use the transaction number of the file instead of the number of commits. Step 2 first makes

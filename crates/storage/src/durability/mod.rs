@@ -64,8 +64,8 @@ fn journal_of(fs: &dyn FileSystem) -> io::Result<&dyn JournalCommit> {
 pub trait DurabilityTracker: Send + Sync {
     /// Returns the name of the durability mode.
     fn durability_mode(&self) -> &'static str;
-    /// Returns whether this mode guarantees that data survives a power cut. If it does not, WALs,
-    /// manifests and roots are not synced either.
+    /// Returns whether this mode guarantees that data survives a power cut. In a mode without this
+    /// guarantee, the store does not sync WALs, manifests and roots either.
     fn promises(&self) -> bool {
         true
     }

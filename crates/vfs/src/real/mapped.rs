@@ -45,8 +45,9 @@ const FILL_MAX: usize = 256 << 10;
 const FILL_SYNCS: u64 = 100;
 /// When the writer has filled this many bytes of the first window (mapped range of the WAL), it
 /// requests the next windows from the thread that prepares windows. It requests later windows
-/// whenever it has filled a window. A WAL that is synced during this time gets no prepared windows,
-/// because their bytes would be written to the device twice.
+/// whenever it has filled a window. If the WAL was synced while the current window was open, the
+/// writer requests none, because the bytes of prepared windows would be written to the device
+/// twice.
 const ASK_BYTES: u64 = WINDOW_MIN / 4;
 /// A record of at least this many bytes is written by a system call. A system call costs less than
 /// a page fault for each page.

@@ -89,8 +89,8 @@ const SPECIAL_CHARS: &str = r#""*:<>?|\"#;
 fn try_special_chars(store: &Store) -> Result<io::Result<()>> {
     match store.fs.create(SPECIAL_CHARS) {
         Err(e) if matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidFilename) => return Ok(Err(e)),
-        // The file exists already, because an earlier open was interrupted before it removed the
-        // file.
+        // The test file exists already, because an earlier open was interrupted before it removed
+        // the file.
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
         made => drop(made.map_err(store.io("create", SPECIAL_CHARS))?),
     }

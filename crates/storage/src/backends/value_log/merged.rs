@@ -59,9 +59,9 @@ impl MergeInput {
         }
     }
 
-    /// Returns the sort key of the next event of this file. Of the two files, the one with the
-    /// lower key returns its event first. A report of corruption sorts directly before the record
-    /// that follows it.
+    /// Returns the sort key of the next event of this file, which is the segment or the sidecar of
+    /// a WAL. The file with the lower key returns its event first. A report of corruption sorts
+    /// directly before the record that follows it.
     fn order(&self) -> (u8, SeqNo) {
         match &self.ahead {
             Ahead::Record(first, _) => (0, *first),

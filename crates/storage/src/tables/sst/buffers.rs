@@ -1,9 +1,10 @@
 //! A pool of read-ahead buffers of equal size. A table cursor returns its buffer to the pool, and
 //! the next cursor takes the buffer from it.
 //!
-//! A compaction reads many SSTables one after the other. Without the pool, the heap would have a
-//! new buffer for each of their cursors between indexes and filters that stay in memory for long.
-//! It would become fragmented, and its unused gaps would become larger than all memory in use.
+//! A compaction reads many SSTables one after the other. Without the pool, the cursor of each
+//! SSTable would allocate a new buffer. In the heap these buffers would be between indexes and
+//! filters that stay in memory for long. The heap would become fragmented, and its unused gaps
+//! would become larger than all memory in use.
 use crate::{Budget, Held, Holder, Result};
 use std::sync::Arc;
 

@@ -153,8 +153,8 @@ impl Between<'_> {
     }
 }
 
-/// Describes the dropped entries, each with the key range in which its original key must have
-/// been.
+/// Describes each dropped entry with a key range. The correct key of the entry, which a memory
+/// error has changed, must have been in this range.
 fn losses(between: &Between<'_>, handle: Handle, entries: &[Entry]) -> Vec<Loss> {
     let user = |key: &[u8]| (key.len() >= TRAILER_BYTES).then(|| key::user_key(key).to_vec());
     let wrong = || entries.iter().enumerate().filter_map(|(at, entry)| Some((at, entry, entry.wrong.as_ref()?)));

@@ -28,7 +28,7 @@ const INDEX_BYTES_MAX: usize = u32::MAX as usize;
 /// If a scratch buffer has grown beyond this size, it is freed and not reused for the next block.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
-/// Smallest and largest internal key of a table; see [`TableMeta`](crate::placement::TableMeta).
+/// Smallest and largest internal key of the table; see [`TableMeta`](crate::placement::TableMeta).
 pub(crate) struct Bounds {
     pub smallest: Vec<u8>,
     pub largest: Vec<u8>,
