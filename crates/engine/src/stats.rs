@@ -146,7 +146,7 @@ pub struct ValueLogStatistics {
     pub segments: u64,
     /// The total size in bytes of the segments that SSTables point into.
     pub bytes: u64,
-    /// The number of bytes of these segments that SSTables point to. All other bytes of the
+    /// The number of bytes of value-log segments that SSTables point to. All other bytes of the
     /// segments are garbage, including headers and small pairs, to which SSTables never point.
     pub live_bytes: u64,
     /// The number of quarantined segments. Garbage collection does not touch a quarantined segment,

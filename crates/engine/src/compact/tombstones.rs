@@ -142,8 +142,8 @@ fn of_table(ctx: &Situation<'_>, level: usize, table: &Arc<TableRef>, idle: bool
     if level > 0
         && let Some(first_below) = first_below(std::slice::from_ref(table))
     {
-        // The check estimates the gain before it makes a plan, because it runs often and most
-        // tables fail it.
+        // The gain is estimated before a plan is made, because this check runs often and most
+        // tables do not gain enough.
         let lower = version.levels[first_below].overlapping(order, &span);
         let gain = gain(ctx, std::slice::from_ref(table), &lower, false);
         return gain.pays_off(percent, idle).then(|| expand_table(ctx, level, table.clone()));

@@ -76,8 +76,8 @@ impl<T: Choice> OptionValue for Option<T> {
     }
 }
 
-/// Returns the value named `text`. The error for an unknown name lists the names of the type, and
-/// the names in `more`.
+/// Returns the value with the name `text`. The error for an unknown name lists the names of all
+/// values of the type, and further valid names, `more`.
 fn choose<T: Choice>(text: &str, more: &[&str]) -> Result<T, String> {
     let choices = T::choices();
     choices.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {

@@ -407,8 +407,8 @@ impl Cursor {
         self.position(&step, &step)
     }
 
-    /// Seeks with `start`, then moves the cursor with `step` over pairs whose keys do not have the
-    /// prefix of the read. Charges the seek to level 0 if it searched every run.
+    /// Seeks by a call of `start`. Then moves the cursor by calls of `step` over pairs whose keys
+    /// do not have the prefix of the read. If the seek searched every run, charges it to level 0.
     fn seek_with(
         &mut self,
         step: impl Fn(&mut SnapshotIter) -> Result<()>,

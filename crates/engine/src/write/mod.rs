@@ -132,8 +132,8 @@ impl WritePath {
             condition.check(group, false)
         });
         let writer = leader.state();
-        // The leader's own bytes have been charged to the throttle debt already; here it charges
-        // the bytes of its followers.
+        // The leader has charged its own bytes to the throttle debt already, when it waited for
+        // room. Now it charges the bytes of its followers.
         writer.throttle_debt.charge(writer.delay_per_byte * (batch.byte_len() - own_bytes) as f64);
         commit(shared, leader, batch, sync)
     }

@@ -32,13 +32,13 @@ const GRAIN_BYTES: u64 = 64 << 10;
 /// The kinds of counted memory other than the block cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// Memtables, including those that only a reader still uses, and pages kept for the next
-    /// memtables.
+    /// The memory of memtables, including those that only a reader still uses, and pages kept for
+    /// the next memtables.
     Memtables,
     /// Index and filter blocks of open tables.
     Tails,
-    /// Read-ahead of cursors, including the cursors of compactions, and buffers kept for the next
-    /// cursors.
+    /// The memory of the read-ahead of cursors, including the cursors of compactions, and buffers
+    /// kept for the next cursors.
     Cursors,
 }
 

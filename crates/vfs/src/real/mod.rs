@@ -250,8 +250,8 @@ impl FileSystem for RealFs {
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn DirectoryLock>> {
         let how = if exclusive { OFlag::O_RDWR | OFlag::O_CREAT } else { OFlag::O_RDONLY };
         let file = match self.folder.open(LOCK, how) {
-            // There is no lock file, so no writer has opened the store, and a shared lock has no
-            // writer to exclude.
+            // The directory has no lock file, so no writer has opened the store. A reader therefore
+            // needs no lock against a writer.
             Err(e) if !exclusive && e.kind() == ErrorKind::NotFound => return Ok(Box::new(())),
             opened => opened?,
         };

@@ -40,8 +40,8 @@ struct SeparatingBuild {
     /// The segments into which the open table points, each with the number of bytes to which the
     /// table points.
     refs: BTreeMap<ObjectId, u64>,
-    /// For each finished table: the segments into which it points, each with the number of bytes
-    /// (see `refs`).
+    /// For each finished table: the segments into which it points, each with the number of bytes to
+    /// which the table points.
     finished: Vec<Vec<(ObjectId, u64)>>,
     /// Segments of WALs to which memtable entries pointed.
     wal_segments: BTreeSet<ObjectId>,

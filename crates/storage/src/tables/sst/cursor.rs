@@ -44,8 +44,8 @@ impl TableBlocks {
         TableBlocks { table, how, index: 0, spans: Spans::default(), loaded: None }
     }
 
-    /// Loads the block at `self.index` into `data` and applies `step`. If there is no such block,
-    /// `data` is invalid afterwards.
+    /// Loads the block at `self.index` into the block cursor `data` and positions `data` by calling
+    /// `step`. If there is no such block, `data` is invalid afterwards.
     fn load(&mut self, data: &mut BlockCursor, step: impl FnOnce(&mut BlockCursor) -> Step) -> Result<()> {
         let previous = self.loaded.take();
         let Some(handle) = self.table.tail.index.handle(self.index) else {

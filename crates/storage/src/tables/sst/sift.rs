@@ -23,8 +23,8 @@ const RESTART_INTERVAL: usize = 16;
 /// Finds a longest subsequence of `items` that ascends by `less`. Returns for each item whether it
 /// is in the subsequence.
 pub(super) fn ascending<T>(items: &[T], less: impl Fn(&T, &T) -> bool) -> Vec<bool> {
-    // For each length, the index of the smallest last item of all ascending subsequences of that
-    // length.
+    // The element for a length is the index of an item: of all ascending subsequences with this
+    // length, the smallest last item.
     let mut tails: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(items.len());
     for (at, item) in items.iter().enumerate() {
