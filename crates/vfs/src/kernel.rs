@@ -44,7 +44,7 @@ pub(crate) struct Window {
 // SAFETY: the mapping belongs to the process, not to a thread, and it is written only through
 // `&mut self`.
 unsafe impl Send for Window {}
-// SAFETY: as for `Send`, the mapping belongs to the process, and only `&mut self` writes it.
+// SAFETY: the mapping belongs to the process, not to a thread, and only `&mut self` writes it.
 // `touch` takes a shared reference, but it changes no byte.
 unsafe impl Sync for Window {}
 
@@ -192,8 +192,8 @@ pub(crate) fn prepare_to_replace() {
         // SAFETY: the call accesses only the path, a constant that ends in a zero byte.
         let useless = unsafe { libc::open(c"/".as_ptr(), libc::O_PATH | libc::O_CLOEXEC) };
         if useless >= 0 && USELESS.compare_exchange(-1, useless, Relaxed, Relaxed).is_err() {
-            // SAFETY: another thread has stored its own descriptor, so `useless` is not stored
-            // anywhere.
+            // SAFETY: another thread has stored its own descriptor first, so `useless` is not
+            // stored anywhere, and this function closes it.
             unsafe { libc::close(useless) };
         }
     }

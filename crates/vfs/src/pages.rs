@@ -18,7 +18,7 @@ pub struct Pages {
 // SAFETY: the mapping belongs to the process, not to a thread; its contents are synchronised by
 // its user.
 unsafe impl Send for Pages {}
-// SAFETY: as for `Send`; a shared reference returns an address but gives no access.
+// SAFETY: a shared reference to this type returns an address but gives no access to the memory.
 unsafe impl Sync for Pages {}
 
 impl Pages {

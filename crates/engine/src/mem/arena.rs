@@ -69,7 +69,8 @@ pub struct NodeId(NonNull<Node>);
 // SAFETY: an id is an address. The bytes at that address are immutable or atomic (Initialised),
 // and the arena keeps them allocated (Owner).
 unsafe impl Send for NodeId {}
-// SAFETY: as for `Send`. In addition, an id has no interior mutability.
+// SAFETY: the bytes at the id's address are immutable or atomic (Initialised), and the arena keeps
+// them allocated (Owner). An id itself has no interior mutability.
 unsafe impl Sync for NodeId {}
 
 /// A link of a skip list: from one node to another, or to no node.
@@ -169,7 +170,8 @@ pub struct Arena {
 // SAFETY: blocks are reached by shared reference only, and an atomic counter gives each caller a
 // different part of a block (Stable).
 unsafe impl Send for Arena {}
-// SAFETY: as for `Send`: blocks are shared, and each caller gets a different part (Stable).
+// SAFETY: threads share blocks by shared reference only, and an atomic counter gives each caller a
+// different part of a block (Stable).
 unsafe impl Sync for Arena {}
 
 impl Arena {
@@ -252,7 +254,8 @@ impl Arena {
 
     /// Returns the node's value.
     pub fn value(&self, node: NodeId) -> &[u8] {
-        // SAFETY: as for the key. The value follows the key within the node.
+        // SAFETY: the value follows the key within the node. Its bytes exist as long as the arena
+        // and never change (Owner, Stable, Initialised).
         unsafe {
             let Node { user_bytes, value_bytes, initialised, .. } = &*node.0.as_ptr();
             initialised.read();
@@ -312,8 +315,8 @@ impl Block {
 impl Drop for Arena {
     fn drop(&mut self) {
         for block in self.blocks.get_mut().drain(..) {
-            // SAFETY: the block was made by `Box::into_raw`, and no reference to it is left. Nodes
-            // have nothing to drop.
+            // SAFETY: the block was made by `Box::into_raw`, and no reference to the block is left.
+            // Nodes have nothing to drop.
             drop(unsafe { Box::from_raw(block.as_ptr()) });
         }
     }

@@ -339,8 +339,8 @@ mod tests {
         thread,
     };
 
-    /// Leads a write group as the write path does if it hands the leadership over before it
-    /// completes the followers.
+    /// Writes `op` through the queue. If the caller becomes the leader, it hands the leadership
+    /// over before it completes its followers, as the write path may do.
     fn write(queue: &Queue<u64>, op: Op<'_>, sync: bool) -> Result<SeqNo> {
         match queue.join(WriteRequest::Single(op), sync) {
             JoinResult::Done(outcome) => outcome,

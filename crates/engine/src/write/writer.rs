@@ -133,8 +133,8 @@ impl WriterState {
     #[inline]
     pub fn start_timer(&mut self, shared: &DbInner) {
         if self.timer_stopped {
-            // If the timer has no thread because no thread could be started, the next leader tries
-            // again.
+            // If the idle timer could not be started because the system refused a thread, the next
+            // commit leader tries again.
             self.timer_stopped = !shared.work.start_timer();
         }
     }

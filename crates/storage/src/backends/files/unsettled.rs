@@ -74,9 +74,9 @@ impl Unsettled {
         self.0.lock().insert(segment, Open { file, progress, fate });
     }
 
-    /// Claims `segment` for a job whose tables point into it. If this is the first claim of a
-    /// segment written since the open, returns the second handle and the number of bytes so far. In
-    /// all other cases returns the state of the segment's syncs.
+    /// Claims `segment` for a job whose tables point into it. If the segment was written since the
+    /// open and this is its first claim, returns the second handle on the segment's file and the
+    /// number of bytes so far. In all other cases returns the state of the segment's syncs.
     pub fn claim(&self, segment: ObjectId) -> Reservation {
         let mut open = self.0.lock();
         let Some(open) = open.get_mut(&segment) else { return Reservation::Before(Arc::default()) };
