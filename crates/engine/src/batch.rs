@@ -1,5 +1,5 @@
-//! Write batches. A batch records the sizes of its longest key and its longest value, and a write
-//! compares them with the limits of the store.
+//! Write batches. A batch records the sizes of its longest key and of its longest value. The write
+//! of a batch compares these sizes with the limits of the store.
 use crate::{Error, Result};
 use terrace_format::{
     FamilyId, SeqNo,
@@ -24,17 +24,18 @@ const SEQUENCE_BYTES: usize = 8;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WriteBatch {
     pub(crate) batch: batch::Batch,
-    /// The size of the longest key in bytes. A write compares it with the limit of the store.
+    /// The size of the longest key in bytes. The write of the batch compares it with the store's
+    /// limit.
     pub(crate) key_bytes: u64,
     pub(crate) value_bytes: u64,
     /// Whether the batch has range tombstones.
     pub(crate) range_tombstones: bool,
     /// The number of the open store whose column families the batch names; see `DbInner::instance`.
-    /// `None` for a batch that was read from a WAL, which therefore cannot be written if it names
-    /// families.
+    /// `None` for a batch that was read from a WAL: such a batch cannot be written if it names
+    /// column families.
     pub(crate) store: Option<u64>,
-    /// The problem of the first operation that no store accepts. A write then refuses the whole
-    /// batch.
+    /// A description of the first operation in the batch that no store accepts, for example a key
+    /// that is too long for the format. A write refuses the whole batch if this field is set.
     pub(crate) problem: Option<String>,
 }
 
@@ -44,9 +45,9 @@ impl WriteBatch {
         WriteBatch::default()
     }
 
-    /// Returns the batch with the encoding `bytes`: a header of 12 bytes with a sequence number and
-    /// the number of operations, then the operations, as in the WAL (`docs/format/batch.md`). The
-    /// sequence number is ignored.
+    /// Returns the batch with the encoding `bytes`: the same encoding that a batch has in the WAL
+    /// (`docs/format/batch.md`). The first 12 bytes are a header with a sequence number, which is
+    /// ignored, and the number of operations. The operations follow.
     ///
     /// # Errors
     /// [`Error::Invalid`] if `bytes` do not encode a batch, or if the batch names a column family:
@@ -102,7 +103,8 @@ impl WriteBatch {
         self.value_bytes = self.value_bytes.max(other.value_bytes);
         self.range_tombstones |= other.range_tombstones;
         let full = || (other.batch.len() > u32::MAX - self.batch.len()).then(too_many);
-        // The families of a batch that was read from a WAL belong to no open store.
+        // A batch that was read from a WAL names column families of no open store (`store` is
+        // `None`).
         let in_families = other.batch.has_families();
         let two_stores = || (in_families && self.batch.has_families() && self.store != other.store).then(two_stores);
         match other.problem.clone().or_else(full).or_else(two_stores) {
@@ -176,13 +178,14 @@ impl WriteBatch {
         self.batch.is_empty()
     }
 
-    /// Returns the size of the batch as a WAL record, in bytes.
+    /// Returns the size in bytes that the batch has as a WAL record.
     pub fn byte_len(&self) -> usize {
         self.batch.byte_len()
     }
 
-    /// Makes a write batch from a decoded batch, without its sequence number. The keys of the batch
-    /// may be longer than a store accepts; the write checks this.
+    /// Makes a write batch from a decoded batch and ignores the sequence number of the decoded
+    /// batch. The keys may be longer than a store accepts; the later write of the batch checks
+    /// their lengths.
     pub(crate) fn of(mut batch: batch::Batch) -> WriteBatch {
         batch.set_sequence(SeqNo::ZERO);
         let longest = |(key, value): (u64, u64), op: Op<'_>| {
@@ -208,7 +211,8 @@ impl WriteBatch {
     }
 }
 
-/// Returns the lengths of the key (the longer one of a range) and of the value of `op`.
+/// Returns the lengths in bytes of the key and of the value of `op`. For a range tombstone, the key
+/// length is the length of the longer of its two keys.
 fn sizes(op: &Op<'_>) -> (u64, u64) {
     match *op {
         Op::Put(key, value) | Op::FamilyPut(_, key, value) => (key.len() as u64, value.len() as u64),
@@ -225,8 +229,8 @@ fn too_many() -> String {
     format!("a batch has at most {} operations", u32::MAX)
 }
 
-/// Returns a description of the problem if an operation with a key and value of these sizes, in
-/// bytes, does not fit the format.
+/// Returns a description of the problem if the file format cannot store an operation with a key and
+/// a value of these sizes, in bytes. Returns `None` if the format can store it.
 pub(crate) fn oversized(key_bytes: u64, value_bytes: u64) -> Option<String> {
     const KEY_BYTES_MAX: u64 = u32::MAX as u64 - key::TRAILER_BYTES as u64;
     if key_bytes > KEY_BYTES_MAX {

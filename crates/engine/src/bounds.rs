@@ -1,35 +1,37 @@
 //! The limits on the backlog of background work at which writes stall. This module does no I/O.
 //!
-//! The backlog has two parts. The first part is compaction debt: the bytes that compactions still
-//! have to merge, because they are in level 0 or above the target sizes of the levels. They
-//! contain obsolete versions. The second part is retained bytes: obsolete files that stay on the
-//! disk until the files that replace them are durable. Background work frees the space of both
-//! parts.
+//! The backlog has two parts. The first part is compaction debt: the bytes in level 0, and the
+//! bytes above the target sizes of the deeper levels. Compactions still have to merge these bytes,
+//! which contain obsolete versions of keys. The second part is retained bytes: the bytes of
+//! obsolete files that stay on the disk until the files that replace them are durable. Background
+//! work frees the space of both parts.
 //!
-//! The limits are the values of options. On a nearly full disk the limits are lower, so that the
-//! backlog never takes all the space that would be free without it. Therefore a disk that has
-//! space for the live pairs and for running work does not become full, even if background work is
-//! slow.
+//! The limits are the values of options. On a nearly full disk the limits are lower: each part may
+//! take only a share of the space that would be free without the backlog. Therefore a disk that has
+//! space for the live pairs and for running compactions does not become full, even if background
+//! work is slow.
 use crate::Options;
 
 /// The limits on the backlog, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct BacklogBounds {
-    /// The number of retained bytes at which writers with a full memtable wait.
+    /// The number of retained bytes (bytes of obsolete files that cannot be deleted yet) at which
+    /// writers with a full memtable wait.
     pub retained_bytes: u64,
     /// The compaction debt, in bytes, at which writers with a full memtable wait while a compaction
-    /// runs. It is a quarter of the space that would be free without debt and retained bytes.
+    /// runs. It is a quarter of the disk space that would be free without compaction debt and
+    /// retained files.
     pub unmerged_bytes: u64,
     /// Whether writers are delayed before they wait (option `delayed_writes`).
     delays: bool,
 }
 
 impl BacklogBounds {
-    /// Returns the limits for the present amounts in bytes. `free` is free disk space (`None` if
-    /// unknown), `debt` is compaction debt, and `retained` is the size of retained files.
-    /// Compaction debt and retained files may each take a quarter of the space that would be free
-    /// without them. The rest is for running compactions, which write the debt and the tables that
-    /// it overlaps once more.
+    /// Returns the limits for the present amounts in bytes. `free` is the free disk space (`None`
+    /// if unknown), `debt` is the compaction debt, and `retained` is the size of the retained
+    /// files: obsolete files that cannot be deleted yet. Compaction debt and retained files may
+    /// each take a quarter of the space that would be free without them. The other half is left for
+    /// running compactions, which write the debt again, together with the tables that it overlaps.
     pub fn of(options: &Options, free: Option<u64>, debt: u64, retained: u64) -> BacklogBounds {
         let space = free.map_or(u64::MAX, |free| free.saturating_add(debt).saturating_add(retained));
         let retained_bytes = options.unsynced_bytes_limit.min(space / 4);
@@ -48,15 +50,16 @@ impl BacklogBounds {
         merging_bytes > 0 && merging_bytes >= self.unmerged_bytes
     }
 
-    /// Returns whether compactions should wait until fewer bytes are retained. They wait if
-    /// retained files take an eighth of the space. Pending edits are then committed immediately, so
-    /// that these files can be deleted.
+    /// Returns whether compactions should wait until fewer bytes are retained (are in obsolete
+    /// files that cannot be deleted yet). They wait if retained files take an eighth of the space.
+    /// Pending edits are then committed immediately, so that the retained files can be deleted.
     pub fn delays_compactions(&self, retained_bytes: u64) -> bool {
         retained_bytes > 0 && retained_bytes >= self.unmerged_bytes / 2
     }
 
-    /// Returns whether writers with a full memtable wait for the deletion of retained files. If no
-    /// file is retained, they do not wait, because nothing would end the wait.
+    /// Returns whether writers with a full memtable wait for the deletion of retained files
+    /// (obsolete files that cannot be deleted yet). If no file is retained, the writers do not
+    /// wait, because no deletion would end the wait.
     pub fn stop_at(&self, retained_bytes: u64) -> bool {
         retained_bytes > 0 && retained_bytes >= self.retained_bytes
     }

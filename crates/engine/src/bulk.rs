@@ -1,15 +1,15 @@
 //! Writes SSTables in key order for jobs other than flushes and compactions: repair, ingest and
 //! conversion. All SSTables are durable before any version names one of them.
 //!
-//! The SSTables are written in batches. One batch is finished before the next begins, because each
-//! SSTable may hold a file descriptor until it is durable.
+//! The SSTables are written in batches. Each unfinished SSTable may hold a file descriptor until it
+//! is durable, so the writer makes one batch durable before it begins the next.
 use crate::Result;
 use terrace_format::TableId;
 use terrace_storage::placement::{Hint, Lifetime, ObjectId, Storage, TableMeta, TableSink};
 
-/// How many sequence numbers an ingest leaves free for writes that arrive while it prepares its
-/// tables. If writers use more sequence numbers than this, the tables must be prepared again with
-/// larger sequence numbers.
+/// How many sequence numbers an ingest leaves free for writes that arrive while the ingest prepares
+/// its tables. If the writers use more sequence numbers than this, the ingest must prepare its
+/// tables again, with larger sequence numbers.
 pub const SEQUENCES_AHEAD: u64 = 1 << 24;
 
 /// The maximum number of SSTables in a batch.
@@ -31,7 +31,7 @@ pub struct BulkTableWriter<'a> {
 
 impl<'a> BulkTableWriter<'a> {
     /// Makes a writer of SSTables of about `target_file_size` bytes each in the storage `to`. The
-    /// function `draw_number` returns a new table number for each.
+    /// writer calls `draw_number` for a new table number before each SSTable.
     pub fn new(
         to: &'a dyn Storage,
         target_file_size: u64,
@@ -78,7 +78,7 @@ impl<'a> BulkTableWriter<'a> {
         self.sink.as_mut().map_or(Ok(()), |sink| Ok(sink.end_table()?))
     }
 
-    /// Finishes the batch and waits until its SSTables are durable.
+    /// Finishes the current batch of SSTables and waits until they are durable.
     fn finish_batch(&mut self) -> Result<()> {
         self.ended_tables = 0;
         let Some(sink) = self.sink.take() else { return Ok(()) };
@@ -102,8 +102,8 @@ impl<'a> BulkTableWriter<'a> {
 impl Drop for BulkTableWriter<'_> {
     fn drop(&mut self) {
         for meta in &self.metas {
-            // An error is ignored here, because the next open removes these files too. No other
-            // table references the value-log segments in this list.
+            // An error of a removal is ignored, because the next open of the store removes these
+            // files too. No other table references the value-log segments in this list.
             let referred = meta.refs.iter().map(|(object, _)| *object);
             referred.chain([ObjectId::Table(meta.id)]).for_each(|object| drop(self.to.remove(object)));
         }

@@ -30,7 +30,7 @@ pub struct CheckReport {
     pub layout: Layout,
     /// The number of SSTables that were checked.
     pub tables: u64,
-    /// The total size of these SSTables, in bytes.
+    /// The total size of the SSTables that were checked, in bytes.
     pub table_bytes: u64,
     /// The number of entries in SSTables, including tombstones and old versions. Only a deep check
     /// counts them; otherwise the number is 0.
@@ -44,7 +44,7 @@ pub struct CheckReport {
     /// tail after a power cut, or damage. The next open for writing saves copies of these WALs in
     /// `lost/`.
     pub torn_wals: Vec<u64>,
-    /// The damage in these WALs.
+    /// The damage in the WALs whose records are not all part of the history.
     pub damage: Vec<Damage>,
     /// The files in `lost/`. They are copies of damaged WALs that earlier opens made, and files
     /// that LevelDB's repair has moved there.
@@ -143,7 +143,7 @@ pub fn check_on(storage: &dyn Storage, options: &Options, deep: bool) -> Result<
     Ok(report)
 }
 
-/// A level number of [`FamilyId::level`], for messages.
+/// A level number of [`FamilyId::level`] (family and level in one number), printed in messages.
 struct LevelName(usize);
 
 impl fmt::Display for LevelName {
@@ -155,8 +155,8 @@ impl fmt::Display for LevelName {
     }
 }
 
-/// Returns the files that the manifest does not name, except WALs and manifests: the next open
-/// replaces all WALs and manifests.
+/// Returns the files that the manifest does not name. WALs and manifests are not included, because
+/// the next open replaces all of them.
 fn leftovers(storage: &dyn Storage, version: &Version, listed: &[Listed]) -> Vec<String> {
     let named: BTreeSet<ObjectId> = version.all_tables().flat_map(|(_, table)| objects(table)).collect();
     let idle = |object: &ObjectId| match object {
@@ -167,8 +167,8 @@ fn leftovers(storage: &dyn Storage, version: &Version, listed: &[Listed]) -> Vec
     listed.iter().map(|found| found.object).filter(idle).map(|object| storage.place_of(object)).collect()
 }
 
-/// Returns the problems of bundles (files with several SSTables) whose internal directory cannot
-/// be read. Only a repair without a manifest needs this directory.
+/// Returns the problems of bundles (files with several SSTables) whose internal directory cannot be
+/// read. Only a repair of a store without a manifest needs the directory of a bundle.
 fn bundles_without_directory(storage: &dyn Storage, version: &Version) -> Vec<String> {
     let within = version.all_tables().filter_map(|(_, table)| table.meta.within);
     let bundles: BTreeSet<TableId> = within.map(|within| within.bundle).collect();

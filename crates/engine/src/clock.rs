@@ -1,4 +1,4 @@
-//! The clock: the only source of time of the engine. Times are measured and reported, but no
+//! The clock: the engine's only source of time. The engine measures and reports times, but no
 //! decision about data depends on them.
 use std::time::{Duration, Instant};
 

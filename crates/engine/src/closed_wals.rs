@@ -1,7 +1,7 @@
-//! Closed WALs: WALs to which nothing more is appended. A closed WAL must still be synced as long
-//! as its entries are in no durable SSTable.
+//! Closed WALs: WALs to which the engine appends no more records. A closed WAL must still be synced
+//! as long as its entries are in no durable SSTable.
 //!
-//! The writer of a closed WAL keeps its file open until these SSTables are durable. It must not
+//! A closed WAL keeps its file open until SSTables with all of its entries are durable. It must not
 //! keep the file open longer, because the kernel still writes the pages of a deleted file to the
 //! device while the file is open.
 use crate::Result;
@@ -23,9 +23,9 @@ impl ClosedWals {
         self.wals.lock().push((id, writer.into()));
     }
 
-    /// Removes from the list the WALs before `replay_from`, whose entries are in durable SSTables,
-    /// and returns them. The caller drops the result under no lock, because the drop closes files,
-    /// which is I/O.
+    /// Removes from the list the WALs with numbers below `replay_from`, whose entries are all in
+    /// durable SSTables, and returns them. The caller must drop the result without holding a lock,
+    /// because the drop closes files, which is I/O.
     #[must_use = "it is dropped under no lock"]
     pub fn take_obsolete(&self, replay_from: LogId) -> Vec<Arc<dyn LogWriter>> {
         let mut wals = self.wals.lock();
@@ -43,14 +43,15 @@ impl ClosedWals {
         self.wals.lock().last().map(|(id, _)| *id)
     }
 
-    /// Syncs all closed WALs, oldest first. If a sync fails, the later WALs are not synced.
+    /// Syncs all closed WALs, oldest first. If a sync fails, the WALs after the failed one are not
+    /// synced.
     pub fn sync(&self) -> Result<()> {
         self.sync_to(LogId(u64::MAX - 1), || true)
     }
 
     /// Syncs the closed WALs up to WAL `last`, oldest first. Calls `goes_on` before each sync and
-    /// stops when it returns false. If a sync fails, the later WALs are not synced. The error of a
-    /// sync is ignored if the WAL became obsolete during the sync.
+    /// stops when `goes_on` returns false. If a sync fails, the WALs after the failed one are not
+    /// synced. A sync error of a WAL is ignored if the WAL became obsolete during the sync.
     pub fn sync_to(&self, last: LogId, goes_on: impl Fn() -> bool) -> Result<()> {
         let _one_at_a_time = self.syncing.lock();
         loop {

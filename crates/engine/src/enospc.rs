@@ -16,19 +16,19 @@ use std::{
 };
 use terrace_storage::BlockingScope;
 
-/// The time for which a job without space waits if other running jobs may free some.
+/// The time for which a job without space waits if other running jobs may free space.
 const RETRY_BUDGET: Duration = Duration::from_secs(1);
-/// The time for which a job without space waits if only readers of obsolete files can free some.
-/// Most readers finish soon, but a long scan may keep its files for hours.
+/// The time for which a job without space waits if space can become free only when readers stop
+/// using obsolete files. Most readers finish soon, but a long scan may keep its files for hours.
 const READER_RETRY_BUDGET: Duration = Duration::from_millis(500);
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 impl DbInner {
-    /// Runs `attempt`, an operation that needs disk space. `own_jobs` is 1 if a flush or compaction
-    /// job makes the call, and 0 otherwise; a job that waits here frees no space for others. On
-    /// ENOSPC the function commits all pending edits, deletes the files that become obsolete,
-    /// releases the reserve, and retries. After that it retries whenever space has been freed,
-    /// within the retry budget.
+    /// Runs `attempt`, an operation that needs disk space. On ENOSPC the function commits all
+    /// pending edits, deletes the files that become obsolete, releases the reserve, and retries.
+    /// After that it retries whenever space has been freed, within the retry budget. `own_jobs` is
+    /// 1 if a flush or compaction job makes the call, and 0 otherwise: while this job waits for
+    /// space, it is not counted as a job that may free space.
     pub fn retry_on_no_space<T>(
         self: &Arc<Self>,
         own_jobs: usize,
@@ -37,9 +37,9 @@ impl DbInner {
         self.retry_with_reserve(own_jobs, |_reserve| attempt())
     }
 
-    /// As [`retry_on_no_space`](Self::retry_on_no_space), for an attempt that decides itself when
-    /// the reserve is allocated again. The attempt gets the guard of the reserve, and drops it at
-    /// that moment.
+    /// Works like [`retry_on_no_space`](Self::retry_on_no_space), for an attempt that decides
+    /// itself when the engine allocates the reserve again. The attempt gets the guard of the
+    /// reserve and drops it at the right moment.
     pub fn retry_with_reserve<T>(
         self: &Arc<Self>,
         own_jobs: usize,
@@ -64,10 +64,10 @@ impl DbInner {
         }
     }
 
-    /// Returns whether the disk has space for `bytes` bytes of optional work. All writes until the
-    /// next flush (a memtable, or with key-value separation a segment) must fit in addition.
-    /// Optional work must leave this space, because a writer that gets ENOSPC during an append
-    /// stops the store. The call does I/O, so the caller must hold no lock.
+    /// Returns whether the disk has space for `bytes` bytes of optional work, and in addition for
+    /// all writes until the next flush (a memtable, or with key-value separation a segment).
+    /// Optional work must leave the space for these writes, because a writer that gets ENOSPC
+    /// during an append stops the store. The call does I/O, so the caller must hold no lock.
     pub fn has_room(&self, bytes: u64) -> bool {
         let Options { write_buffer_size, value_log_segment_size, .. } = self.options;
         let room =
@@ -75,28 +75,30 @@ impl DbInner {
         self.storage.free_bytes().is_none_or(|free| free >= bytes.saturating_add(room))
     }
 
-    /// Frees the space that the engine holds only for safety. The reserve stays released as long as
-    /// the returned guard exists.
+    /// Frees the space that the engine holds for the case of a full disk: the reserve, and the
+    /// obsolete files of pending edits. The reserve stays released as long as the returned guard
+    /// exists.
     fn reclaim_space(self: &Arc<Self>) -> Result<ReserveGuard<'_>> {
         let _awaited = BlockingScope::new();
         {
             let _for_file_systems_that_allocate_late = self.reserve.release(&*self.storage);
             let _ = self.storage.commit(); // a failure reaches the durability handles of the files
         }
-        // The edits are committed before the reserve is released for the attempt. The manifest may
-        // need the space of the reserve, and concurrent jobs would otherwise take it.
+        // Pending edits are committed before the reserve is released for the next attempt. The
+        // manifest may need the space of the reserve, and concurrent jobs would otherwise take that
+        // space.
         self.commit_edits_for_space()?;
         Ok(self.reserve.release(&*self.storage))
     }
 
     /// Waits until the counter of freed space is above `before`. Returns false if no job and no
     /// reader can free space, or if none was freed within the retry budget. `waited` is the total
-    /// time of all waits for this attempt.
+    /// time of all waits for one operation.
     fn wait_for_space(self: &Arc<Self>, own_jobs: usize, before: u64, waited: &mut Duration) -> bool {
         self.jobs_out_of_space.fetch_add(own_jobs, Ordering::AcqRel);
         let comes = loop {
-            // The loop sleeps before it checks the counter. The failed attempt has deleted its own
-            // files, and their space alone does not justify a retry.
+            // The loop sleeps before it checks the counter of freed space. The failed attempt has
+            // deleted its own files, but the space of these files alone does not justify a retry.
             thread::sleep(RETRY_INTERVAL);
             *waited += RETRY_INTERVAL;
             let _ = self.storage.commit();
@@ -114,16 +116,17 @@ impl DbInner {
         comes
     }
 
-    /// Returns whether space may become free: by a commit of pending edits, by readers that finish
-    /// with obsolete files, or by a running job.
+    /// Returns whether disk space may become free: by a commit of pending edits, by readers that
+    /// stop using obsolete files, or by a running job.
     pub fn may_free_space(&self) -> bool {
         let state = self.state.lock();
         let waits = state.versions.retained_bytes() > 0 || state.versions.obsolete_files.waiting() > 0;
         waits || state.flush_scheduled || !state.compactions.is_empty()
     }
 
-    /// Returns the time for which a job without space may wait. It depends on whether another job
-    /// still has space and makes progress, or only readers of obsolete files may free space.
+    /// Returns the time for which a job without space may wait. The time is longer if another job
+    /// still has space and makes progress. It is shorter if only readers of obsolete files may free
+    /// space.
     fn retry_budget(&self) -> Duration {
         let state = self.state.lock();
         let jobs = state.compactions.len() + usize::from(state.flush_scheduled);
@@ -136,8 +139,9 @@ impl DbInner {
         }
     }
 
-    /// Commits pending edits, so that obsolete files can be deleted. ENOSPC is not an error here,
-    /// because the next attempt shows whether there is enough space.
+    /// Commits pending edits, so that obsolete files can be deleted. ENOSPC during the commit is
+    /// not an error here, because the next attempt of the caller shows whether there is enough
+    /// space.
     fn commit_edits_for_space(self: &Arc<Self>) -> Result<()> {
         match (self.jobs.commit_edits_now)(self) {
             Err(full) if full.is_no_space() => Ok(()),

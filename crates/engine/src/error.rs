@@ -66,7 +66,7 @@ pub enum Error {
         detail: String,
     },
     /// The calling process was forked from the process that opened the store. The call has done
-    /// nothing, because a child process has neither the threads nor the locks of its parent. Open
+    /// nothing, because a forked child has neither the threads nor the locks of its parent. Open
     /// the store in the child after the fork.
     #[error(
         "{object} was opened by process {pid} and cannot be used by process {own}, which was forked from it; \
@@ -104,12 +104,13 @@ pub enum Error {
     SequenceGone {
         /// The first requested sequence number that is missing.
         wanted: u64,
-        /// The first sequence number from which the WALs have every write. If there are no writes
-        /// in the WALs, this is the sequence number of the next write.
+        /// The lowest sequence number from which on the WALs have every write. If there are no
+        /// writes in the WALs, this is the sequence number of the next write.
         oldest: u64,
     },
-    /// A transaction cannot be committed, because another write changed a key that it has
-    /// read or written. Nothing of the transaction was written. Run the transaction again.
+    /// A transaction cannot be committed, because another write changed a key that the transaction
+    /// has read or written. The store contains nothing of the transaction. Run the transaction
+    /// again.
     #[error(
         "another write changed key '{}' of column family {family:?}, which the transaction uses; run the transaction again",
         .key.escape_ascii()
@@ -120,15 +121,15 @@ pub enum Error {
         /// The changed key, or the first key of a changed range.
         key: Vec<u8>,
     },
-    /// A lock was not released in time by the transaction that has it. The waiting transaction
-    /// keeps its other locks.
+    /// A transaction waited too long for the lock of a key, because the transaction that holds the
+    /// lock did not release it. The waiting transaction keeps its other locks.
     #[error("the lock of key '{}' was not released in time; run the transaction again", .key.escape_ascii())]
     LockTimeout {
         /// The locked key.
         key: Vec<u8>,
     },
-    /// The transaction would wait for a lock of a transaction that waits for it. Drop the
-    /// transaction, and run it again.
+    /// A transaction would wait for a lock of another transaction, which directly or indirectly
+    /// waits for the first one. Drop the transaction, and run it again.
     #[error("a deadlock: {cycle}; drop the transaction and run it again")]
     Deadlock {
         /// The transactions that wait for each other, with the keys whose locks they want.
@@ -140,8 +141,8 @@ pub enum Error {
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
-    /// The engine has violated one of its invariants. It has made no result of the violation
-    /// durable. Close and reopen the store, and report the text of the error.
+    /// The engine has detected that it violated one of its own invariants. It has made no result of
+    /// the violation durable. Close and reopen the store, and report the text of the error.
     #[error("a bug in Terrace: {0}; close and reopen the store, and report this text")]
     Bug(String),
     /// An earlier write or sync failed, so the state of the storage is unknown. Reads continue. To
@@ -204,8 +205,8 @@ impl Error {
         matches!(self, Error::Corrupt { .. } | Error::Missing { .. })
     }
 
-    /// Turns an out-of-space error into an I/O error, for a failure that the caller cannot repair
-    /// by freeing space.
+    /// Turns an out-of-space error into an I/O error. Used for a failure that the caller cannot
+    /// repair by freeing space.
     pub(crate) fn without_recovery(self) -> Error {
         match self {
             Error::NoSpace { op, object, source } => Error::Io { op, object, source },
@@ -218,7 +219,7 @@ impl Error {
         Error::Invalid(format!("column family {family} was dropped; open another one with Db::cf"))
     }
 
-    /// Returns the error for bytes of `object` that contradict the rest of the store.
+    /// Returns the error for a file `object` whose bytes contradict the rest of the store.
     pub(crate) fn corrupt(
         what: &'static str,
         object: impl Into<String>,

@@ -3,8 +3,8 @@
 use crate::Error;
 use std::time::Duration;
 
-/// An event of a store. A start event is followed by its end event, unless a failure or the close
-/// of the store comes first.
+/// An event of a store. An event that reports the start of work is followed by the event that
+/// reports its end, unless a failure or the close of the store comes first.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
@@ -31,7 +31,7 @@ pub enum Event {
         output_level: usize,
         /// The number of input SSTables.
         tables: usize,
-        /// The total size of these SSTables, in bytes.
+        /// The total size of the input SSTables, in bytes.
         bytes: u64,
     },
     /// The outputs of a compaction are installed and serve reads. They are not durable yet.
@@ -47,8 +47,8 @@ pub enum Event {
         /// The time since the start of the compaction.
         time: Duration,
     },
-    /// An input SSTable of a compaction is corrupt or missing. The key range of this compaction is
-    /// not compacted any more. Writes and other compactions continue.
+    /// An input SSTable of a compaction is corrupt or missing. The engine starts no further
+    /// compaction in the key range of the failed one. Writes and other compactions continue.
     CompactionFailed {
         /// The input level of the compaction.
         level: usize,
@@ -57,15 +57,15 @@ pub enum Event {
         /// The error that describes the damage.
         error: Error,
     },
-    /// A writer is delayed or stopped because background work is too slow. While writes are
-    /// delayed, each delay of about 20 µs is one stall.
+    /// A writer is delayed or stopped because background work is too slow. In the state "slowdown"
+    /// each write is delayed by about 20 µs, and each such delay is one stall.
     StallBegin,
     /// The delayed or stopped writer continues.
     StallEnd {
         /// The time for which the writer waited.
         time: Duration,
     },
-    /// A sync of the WAL starts, or a sync of the manifest that records durable SSTables.
+    /// A sync starts: of the WAL, or of the manifest, which then records durable SSTables.
     SyncBegin,
     /// A sync is complete. Every write up to `durable` survives a power cut. In durability mode
     /// `none` this is not guaranteed.
@@ -76,11 +76,11 @@ pub enum Event {
         time: Duration,
     },
     /// Recovery has found bytes in a WAL that are not part of the history: a torn tail after a
-    /// power cut, or corruption. A copy of the file is kept in `lost/`, unless the store was
-    /// opened read-only.
+    /// power cut, or corruption. Recovery has saved a copy of the WAL in `lost/`, unless the store
+    /// was opened read-only.
     Damaged {
-        /// The location of the bytes in the WAL, and the reason why they are not part of the
-        /// history.
+        /// The location in the WAL of the bytes that are not part of the history, and the reason
+        /// why they are not.
         damage: Damage,
     },
     /// A failure has stopped writes and background work.
@@ -93,7 +93,7 @@ pub enum Event {
 }
 
 /// Bytes of a WAL that are not part of the history: a torn tail, or a part that
-/// [`Recovery::Salvage`](crate::Recovery) has skipped. A copy of the file is kept in `lost/`.
+/// [`Recovery::Salvage`](crate::Recovery) has skipped. A copy of the WAL is kept in `lost/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// The name of the file.

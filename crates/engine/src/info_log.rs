@@ -1,5 +1,5 @@
-//! The file `LOG` of a store. This module decides which events are written to it as a line of
-//! text.
+//! The file `LOG` of a store, a text file for people. This module decides which events are written
+//! to it as a line of text.
 use crate::Event;
 
 /// Returns the line for `event`; `None` for an event that occurs too often for the file.

@@ -4,7 +4,8 @@
 //! ```text
 //! lock order: shard → waits
 //! ```
-//! No I/O is done under either lock.
+//! `shard` guards a part of the lock table, and `waits` guards the list of waiting transactions. No
+//! thread does I/O while it holds one of these two locks.
 use crate::{Error, Result, clock::Clock};
 use parking_lot::{Condvar, Mutex};
 use std::{
@@ -22,8 +23,9 @@ pub type LockKey = (FamilyId, Vec<u8>);
 #[derive(Default)]
 pub struct LockTable {
     shards: [Shard; SHARDS],
-    /// The transactions that wait, each for one lock. If several threads of one transaction wait,
-    /// only the newest wait is known, so a deadlock of the others ends with their timeout.
+    /// The transactions that wait, each with the lock that it waits for. If several threads of one
+    /// transaction wait, the map has only the newest wait. A deadlock of the other threads is not
+    /// detected and ends with their timeout.
     waits: Mutex<BTreeMap<u64, Wait>>,
 }
 
@@ -36,14 +38,14 @@ struct Shard {
 /// A lock that a transaction has.
 struct Lock {
     owner: u64,
-    /// The transactions that wait for the lock, in order. A release passes the lock to the first
-    /// one. If it only woke that transaction, the old owner could run again and take the lock
-    /// first, and end in the same deadlock again.
+    /// The transactions that wait for the lock, in order. A release passes the lock directly to the
+    /// first of them. If the release only woke that transaction, the old owner could run again,
+    /// take the lock first, and end in the same deadlock again.
     waiting: VecDeque<u64>,
 }
 
 struct Wait {
-    /// The owner of the lock.
+    /// The transaction that owns the lock.
     on: u64,
     key: Vec<u8>,
 }
@@ -54,8 +56,8 @@ impl LockTable {
         &self.shards[sum as usize % SHARDS]
     }
 
-    /// Locks `key` for transaction `owner`, and waits at most `timeout` for another owner. Returns
-    /// false if `owner` had the lock already.
+    /// Locks `key` for transaction `owner`. If another transaction owns the lock, waits at most
+    /// `timeout` for its release. Returns false if `owner` had the lock already.
     ///
     /// # Errors
     /// [`Error::LockTimeout`]; [`Error::Deadlock`] if the other owner waits, directly or through
@@ -81,7 +83,8 @@ impl LockTable {
                 return Ok(true);
             }
             if timed_out {
-                // Another thread of this transaction may wait for the same lock.
+                // The timeout of this thread ends the wait. Another thread of this transaction may
+                // wait for the same lock, so only one element is removed.
                 if let Some(at) = lock.waiting.iter().position(|waiting| *waiting == owner) {
                     lock.waiting.remove(at);
                 }
@@ -91,7 +94,8 @@ impl LockTable {
         }
     }
 
-    /// Notes that `owner` waits for a lock of `other`, unless this closes a cycle.
+    /// Records that transaction `owner` waits for a lock that transaction `other` owns. Returns a
+    /// deadlock error if the wait would close a cycle of waits.
     fn begin_wait(&self, owner: u64, other: u64, key: &[u8]) -> Result<()> {
         let mut waits = self.waits.lock();
         let (mut cycle, mut at) = (vec![(owner, key.to_vec())], other);
@@ -109,7 +113,7 @@ impl LockTable {
     }
 
     /// Releases locks of transaction `owner`. Each lock passes to the transaction that has waited
-    /// longest for it. `keys` may have a key twice, if two threads of the transaction locked it.
+    /// longest for it. A key may be twice in `keys`, if two threads of the transaction locked it.
     pub fn release(&self, owner: u64, keys: &[LockKey]) {
         for key in keys {
             let shard = self.shard(key);
@@ -160,7 +164,8 @@ mod tests {
         assert!(waiting.join().unwrap().unwrap());
     }
 
-    /// The owner that releases a lock cannot take it again before a transaction that waits for it.
+    /// If one transaction waits for a lock, the transaction that releases the lock cannot take it
+    /// again first.
     #[test]
     fn a_released_lock_passes_to_the_transaction_that_waits() {
         let table = Arc::new(LockTable::default());
@@ -179,8 +184,8 @@ mod tests {
         assert!(table.lock(1, &key("a"), Duration::ZERO).unwrap() && table.waits.lock().is_empty());
     }
 
-    /// Two threads of transaction 2 wait for one lock. The first one gives up; the second one still
-    /// gets the lock, and its release leaves nothing to a transaction that has ended.
+    /// Two threads of transaction 2 wait for one lock. The first thread gives up, and the second
+    /// still gets the lock. Its release passes the lock to no transaction that has ended.
     #[test]
     fn two_threads_of_a_transaction_may_wait_for_one_lock() {
         let table = Arc::new(LockTable::default());

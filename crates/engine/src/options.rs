@@ -1,9 +1,8 @@
-//! Options: the purpose, unit, default and bounds of each option, and the text form of all
-//! options.
+//! Options: the purpose, unit, default and bounds of each option, and the text form of all options.
 //!
 //! Every option is declared once, in `options/table.rs`. A preset is a named set of values
-//! (`presets.rs`). Only the comparator, the layout and the feature flags are stored in a store and
-//! checked at an open; any other option may have another value at each open.
+//! (`presets.rs`). A store records only the comparator, the layout and the feature flags, and each
+//! open checks them. Any other option may have another value at each open.
 mod choices;
 mod declare;
 #[cfg(test)]
@@ -25,24 +24,26 @@ use terrace_format::{
 use terrace_storage::StorageConfig;
 pub(crate) use text::unknown;
 
-/// The smallest `memory_budget`; the memory of all memtables is added to this number.
+/// The smallest `memory_budget`, without memtables. The memory of all memtables is added to this
+/// number.
 const MEMORY_BUDGET_MIN: u64 = 1 << 20;
 
 /// An option: its declaration and its current value.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OptionInfo {
-    /// The field of [`Options`], and the name that [`Options::set`] takes.
+    /// The name of the option's field in [`Options`], which is also the name that [`Options::set`]
+    /// takes.
     pub name: &'static str,
     /// Other names that [`Options::set`] takes, from LevelDB and RocksDB.
     pub aliases: &'static [&'static str],
-    /// The heading below which the option is listed.
+    /// The heading below which the options page lists the option.
     pub group: &'static str,
     /// The unit of a number, such as `bytes`; empty if there is none.
     pub unit: &'static str,
     /// The smallest and the largest value of a number.
     pub bounds: Option<(i128, i128)>,
-    /// The current value, as [`Options::set`] takes it.
+    /// The current value, in the text form that [`Options::set`] takes.
     pub value: String,
     /// The purpose of the option in one sentence.
     pub help: String,
@@ -122,8 +123,9 @@ impl Options {
         self
     }
 
-    /// Uses `policy` for filters instead of the Bloom filter of `bloom_bits`. If an SSTable has a
-    /// filter with the name of another policy, reads do not use that filter.
+    /// Uses `policy` to build the filters of SSTables, instead of the Bloom filter that
+    /// `bloom_bits` sets. If an SSTable has a filter with the name of another policy, reads do not
+    /// use that filter.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -169,8 +171,8 @@ impl Options {
         &self.order
     }
 
-    /// Returns the layout of a new store. The medium of the layout follows from the store's
-    /// location.
+    /// Returns the layout that a new store gets. These options do not set the medium of the layout,
+    /// which follows from the store's location.
     pub fn layout(&self) -> Layout {
         let Layout { medium, tables, values } = self.made_of;
         Layout { medium, tables: self.tables.unwrap_or(tables), values: self.values.unwrap_or(values) }
@@ -241,8 +243,8 @@ impl Options {
         SPECS.iter().map(|spec| OptionInfo::of(spec, self)).collect()
     }
 
-    /// Returns the size of a memtable's filter in bytes. With the smallest pairs for which a
-    /// filter is useful, this is about 8 bits per key.
+    /// Returns the size of a memtable's Bloom filter in bytes. With the smallest pairs for which a
+    /// filter is useful, the filter has about 8 bits per key.
     pub(crate) fn memtable_filter_bytes(&self) -> u64 {
         if self.memtable_filter { self.write_buffer_size / 64 } else { 0 }
     }
@@ -282,7 +284,8 @@ impl Options {
         if self.level0_slowdown_writes_trigger < self.level0_file_num_compaction_trigger {
             bad.push("level0_slowdown_writes_trigger is below level0_file_num_compaction_trigger".into());
         }
-        // A universal store keeps as many runs as the trigger without a compaction that is due.
+        // A universal store may keep as many runs as the compaction trigger without a compaction
+        // being due, so the slowdown trigger must be larger.
         if self.compaction_style == CompactionStyle::Universal
             && self.level0_slowdown_writes_trigger <= self.level0_file_num_compaction_trigger
         {
@@ -323,9 +326,9 @@ impl Options {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Whether the WAL is synced before the write returns. Writes in one group commit share one
-    /// sync. A synced write survives a power cut, except in durability mode `none`. A write
-    /// without a sync survives only the end of the process, until a later sync.
+    /// Whether the WAL is synced before the write returns. The writes of one group commit share one
+    /// sync. A synced write survives a power cut, except in durability mode `none`. A write without
+    /// a sync survives the end of the process, but it survives a power cut only after a later sync.
     pub sync: bool,
     /// Whether the write skips the WAL, which saves the bytes of the WAL. Use it for bulk loads
     /// that can be repeated. The write is atomic, visible when the call returns, and ordered with

@@ -117,16 +117,15 @@ impl Options {
 /// Memory: memtables take at most 4 × 32 MiB and the block cache 64 MiB. Indexes and filters take
 /// about 1/100 of the size of the open SSTables in addition.
 ///
-/// Recovery: a crash leaves WALs to replay. They have as many bytes as the memtables held, plus
-/// the bytes of flushed memtables whose SSTables waited for a batch sync.
+/// Recovery: a crash leaves WALs to replay. They have as many bytes as the memtables held, plus the
+/// bytes of flushed memtables whose SSTables waited for a batch sync.
 ///
-/// Stalls: writes stall when these WALs and the obsolete SSTables that wait for a sync have 2 GiB.
-/// With a lower limit, a compaction of a full level 0 would stall writes until its outputs are
-/// durable.
+/// Stalls: writes stall when the WALs and obsolete SSTables that wait for a sync have 2 GiB. With a
+/// lower limit, a compaction of a full level 0 would stall writes until its outputs are durable.
 ///
-/// Level 1 has space for at least the 4 memtables that a compaction of level 0 moves there. It may
-/// grow to four times this size before the store gets a new level, whatever the size of a memtable
-/// (`level_compaction_dynamic_level_bytes`).
+/// Level 1 has space for at least the 4 memtables that a compaction of level 0 moves there.
+/// Whatever the size of a memtable, level 1 may grow to four times this size before the store gets
+/// a new level (`level_compaction_dynamic_level_bytes`).
 pub(crate) fn default() -> Options {
     let mut options = Options::leveldb_compatible().named("default");
     options.write_buffer_size = 32 << 20;
@@ -162,8 +161,8 @@ pub(crate) fn default() -> Options {
 }
 
 /// Returns the preset for bundled SSTables (several SSTables in one file). The preset sets
-/// durability mode `auto` instead of `inherit`. LevelDB cannot open such a store, so there is no
-/// earlier mode that the store must keep.
+/// durability mode `auto` instead of `inherit`, which keeps the mode of an existing store. LevelDB
+/// cannot open a store with bundles, so there is no earlier mode that the store must keep.
 fn bundled() -> Options {
     let mut options = default().named("bundled");
     options.durability = DurabilityMode::Auto;
@@ -171,8 +170,9 @@ fn bundled() -> Options {
     options
 }
 
-/// Returns the preset for a raw device. One flush of the device makes a batch of SSTables durable.
-/// The preset writes WALs without memory mapping, because WALs on a device cannot be mapped.
+/// Returns the preset for a raw device. One flush of the device's cache makes a batch of SSTables
+/// durable. The preset writes WALs without memory mapping, because WALs on a raw device cannot be
+/// mapped.
 fn device() -> Options {
     let mut options = default().named("device");
     options.device = true;
@@ -182,8 +182,9 @@ fn device() -> Options {
     options
 }
 
-/// Returns the preset of the NobLSM paper. As in the paper, nothing limits the bytes that wait for
-/// a journal commit of the file system. In practice they are about as many as the writes of 15 s.
+/// Returns the preset of the NobLSM paper. As in the paper, there is no limit on the bytes that
+/// wait for a journal commit of the file system. In practice these are about as many bytes as are
+/// written in 15 s.
 fn noblsm() -> Options {
     let mut options = Options::leveldb_compatible().named("noblsm");
     options.durability = DurabilityMode::Journal;
@@ -193,12 +194,13 @@ fn noblsm() -> Options {
     options
 }
 
-/// Returns the preset of the DeLSM paper. As in the paper, level 0 holds 10,000 entries. The
-/// limits on its number of runs matter only for large values.
+/// Returns the preset of the DeLSM paper. As in the paper, level 0 holds 10,000 entries. The limits
+/// on the number of runs in level 0 matter only for large values.
 ///
 /// As in the paper, a WAL is synced when its memtable is sealed, and the files of pairs are not
-/// synced. In the paper the file system writes these files back by itself, and WALs are kept for a
-/// minute or two. Here a sync of the file system every five seconds makes these times shorter.
+/// synced. In the paper the file system writes the files of pairs back by itself, and WALs are kept
+/// for a minute or two. This preset instead syncs the file system every five seconds, so both times
+/// are shorter.
 fn delsm() -> Options {
     let mut options = Options::leveldb_compatible().named("delsm");
     options.made_of.tables = TableForm::Directory;
@@ -217,8 +219,8 @@ fn delsm() -> Options {
     options
 }
 
-/// Returns the preset of the WiscKey paper. Its garbage collection starts at the oldest end of the
-/// value log.
+/// Returns the preset of the WiscKey paper. Its garbage collection takes the oldest segments of the
+/// value log first.
 fn wisckey() -> Options {
     let mut options = Options::leveldb_compatible().named("wisckey");
     options.made_of.values = Values::Log;

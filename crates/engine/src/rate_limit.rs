@@ -4,20 +4,20 @@ use crate::{bounds::BacklogBounds, compact::parallelism, state::DbInner};
 use std::{thread, time::Duration};
 use terrace_storage::Purpose;
 
-/// The number of bytes that are written between two checks of the rate.
+/// The number of bytes that a compaction writes between two checks of the rate.
 const BYTES_PER_LOOK: u64 = 64 << 10;
 
-/// The minimum wait. A shorter wait is added to the next one.
+/// The minimum wait. A shorter wait is not slept, but adds to the next one.
 const WAIT_MIN: Duration = Duration::from_millis(1);
-/// The maximum time of one sleep. After it the caller checks again whether a wait is still
-/// necessary.
+/// The maximum time of one sleep. After each sleep the caller checks again whether it still has to
+/// wait.
 const WAIT_MAX: Duration = Duration::from_millis(50);
 
-/// Waits while compactions and value-log GC exceed `rate_bytes_per_sec`, if this option is set.
-/// `bytes_at_last_check` is the number of bytes that they had written at the caller's last check.
-/// The function does not wait while compactions are so slow that writers are slowed or soon would
-/// be. It does not wait after a failure either, because `Db::resume` waits for the end of all
-/// jobs.
+/// Waits while compactions and value-log GC together write faster than `rate_bytes_per_sec`, if
+/// this option is set. `bytes_at_last_check` is the number of bytes that they had written at the
+/// caller's last check. The function does not wait while compactions are so slow that writers are
+/// slowed or soon would be. After a failure of the store it does not wait either, because
+/// `Db::resume` waits for the end of all jobs.
 #[inline]
 pub fn throttle(shared: &DbInner, bytes_at_last_check: &mut u64) {
     if shared.options.rate_bytes_per_sec > 0 {

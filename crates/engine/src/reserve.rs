@@ -1,11 +1,11 @@
-//! The reserve: disk space that a store allocates in advance and releases when the disk is full.
-//! It is large enough for the manifest and one batch.
+//! The reserve: disk space that a store allocates in advance and releases when the disk is full. It
+//! is large enough for the manifest and one batch of edits.
 use crate::Result;
 use parking_lot::Mutex;
 use terrace_storage::placement::Storage;
 
-/// The reserve of one store. The store releases it while its space is needed, and allocates it
-/// again as soon as there is enough space.
+/// The reserve of one store. The store releases the reserve while an operation needs its space, and
+/// allocates it again as soon as there is enough space.
 #[derive(Debug)]
 pub struct Reserve {
     bytes: u64,
@@ -43,10 +43,10 @@ impl Reserve {
     }
 
     /// Releases the reserve until the returned guard is dropped. The drop allocates the reserve
-    /// again if there is enough space. There usually is, even if the attempt that needed the space
-    /// has failed, because a failed attempt frees the space that it took. A store that has stopped
-    /// writing needs the reserve for its next open. If there is too little space, the next commit
-    /// of pending edits allocates the reserve.
+    /// again if there is enough space. There usually is, even if the operation that needed the
+    /// space has failed, because a failed operation frees the space that it took. A store that has
+    /// stopped writing needs the reserve for its next open. If there is too little space, the next
+    /// commit of pending edits allocates the reserve.
     pub fn release<'a>(&'a self, storage: &'a dyn Storage) -> ReserveGuard<'a> {
         let mut state = self.state.lock();
         state.users += 1;
@@ -59,7 +59,8 @@ impl Reserve {
 impl Drop for ReserveGuard<'_> {
     fn drop(&mut self) {
         self.reserve.state.lock().users -= 1;
-        // If there is too little space, the next commit of pending edits allocates the reserve.
+        // If there is too little space for the reserve now, the next commit of pending edits
+        // allocates it.
         let _ = self.reserve.allocate(self.storage);
     }
 }

@@ -1,5 +1,5 @@
 //! SSTables outside of stores. A program builds such a table from sorted data with the writer of
-//! this module, or a store exports it. A store can ingest it.
+//! this module, or a store exports it. Every store with the same key order can ingest such a table.
 use crate::{Error, Options, Result, batch::oversized};
 use std::path::{Path, PathBuf};
 use terrace_format::{
@@ -83,7 +83,7 @@ impl SortedTableWriter {
     ///
     /// # Errors
     /// [`Error::Invalid`] if there is no entry; [`Error::Io`] and [`Error::NoSpace`] if a write to
-    /// the file fails. In these cases the file is removed.
+    /// the file fails. After an error the file is removed.
     pub fn finish(self) -> Result<SortedTable> {
         if self.entries == 0 {
             return Err(Error::Invalid(format!("the table {} has no entry", self.path.display())));

@@ -62,8 +62,8 @@ use std::{
 use terrace_format::{FamilyId, KeyOrder, SeqNo, TableId};
 use terrace_storage::{Process, placement::Storage};
 
-/// Interval at which a waiting thread checks again, because the free space may change without a
-/// signal.
+/// Interval at which a thread that waits for a change checks again, because the free disk space may
+/// change without a signal.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// The state that the state lock guards.
@@ -76,18 +76,19 @@ pub struct DbState {
     pub compactions: RunningCompactions,
     /// Whether a flush is queued or running.
     pub flush_scheduled: bool,
-    /// Whether a commit of pending edits is queued or running.
+    /// Whether the job that commits pending edits is queued or running.
     pub commit_scheduled: bool,
-    /// The number of events after which the commit job must check the pending edits again.
+    /// The number of events so far after which the commit job must check the pending edits again.
     pub commit_epoch: u64,
-    /// Each checkpoint that copies the SSTables of a version has a clone of this value. While
-    /// there is a clone, no pending SSTable is given up: a copy of a table that was given up would
-    /// never become durable, and the checkpoint would not notice this.
+    /// Each checkpoint that copies the SSTables of a version has a clone of this value. While a
+    /// clone exists, no compaction cancels the sync of an SSTable that it replaces. Otherwise a
+    /// checkpoint could copy such an SSTable, the copy would never become durable, and the
+    /// checkpoint would not notice it.
     pub checkpoints: Arc<()>,
     /// The time since which no flush or compaction has been running; `None` while one is running.
     pub no_jobs_since: Option<Duration>,
-    /// Whether there was no space for an optional compaction, and no space has been freed since
-    /// then.
+    /// Whether an optional compaction found too little disk space, and no space has been freed
+    /// since then.
     pub optional_suspended: bool,
     /// The SSTable whose seek budget is exhausted, with its column family and its level.
     pub seek_hint: Option<(FamilyId, usize, TableId)>,
@@ -97,8 +98,8 @@ pub struct DbState {
     pub gc: ValueLogGc,
     /// The first failure, which stops writes and background work.
     pub failed: Option<Error>,
-    /// Whether an error has made the store switch to a new WAL. Until the switch is complete,
-    /// older WALs must not be synced.
+    /// Whether the store is switching to a new WAL because of an error. Until the switch is
+    /// complete, older WALs must not be synced.
     pub replacing_wal: bool,
     /// Whether the store is closing. Pending edits are then committed without delay, and no
     /// compaction starts.
@@ -107,7 +108,8 @@ pub struct DbState {
     pub closed: bool,
 }
 
-/// The background jobs. `db` passes them to `state`, so that `state` does not import them.
+/// The background jobs. The module `db` passes them to the module `state`, so that `state` does not
+/// import them.
 pub struct Jobs {
     /// Flushes the immutable memtables into an SSTable.
     pub flush: fn(&Arc<DbInner>) -> Result<()>,
@@ -115,19 +117,20 @@ pub struct Jobs {
     pub compact: fn(&Arc<DbInner>, &Plan) -> Result<()>,
     /// Commits pending edits whose files are durable to the manifest.
     pub commit_edits: fn(&Arc<DbInner>) -> Result<()>,
-    /// Commits pending edits for a caller that needs the freed space. The commit job may run
+    /// Commits pending edits for a caller that needs disk space now. The commit job may run
     /// concurrently.
     pub commit_edits_now: fn(&Arc<DbInner>) -> Result<()>,
     /// Tail GC: re-appends the live values of the victims.
     pub relocate: Box<Job>,
 }
 
-/// A job that needs more data than `DbInner`.
+/// A job that needs more data than `DbInner` has.
 type Job = dyn Fn(&Arc<DbInner>) -> Result<()> + Send + Sync;
 
 /// One open store.
 pub struct DbInner {
-    /// A number that no other store in this process has, nor an earlier open of the same store.
+    /// A number that distinguishes this open store from all other stores in this process, and from
+    /// earlier opens of the same store.
     pub instance: u64,
     /// The options with which the store was opened.
     pub options: Options,
@@ -137,10 +140,10 @@ pub struct DbInner {
     pub storage: Arc<dyn Storage>,
     /// The feature flags that the manifest must contain.
     pub requires: Vec<String>,
-    /// Whether range tombstones are one of these features.
+    /// Whether the store has the feature flag for range tombstones.
     pub has_range_tombstones: bool,
-    /// Whether values are separated from keys. SSTables then contain value pointers, which
-    /// `storage` resolves.
+    /// Whether the store separates values from keys. SSTables then contain value pointers, and
+    /// `storage` reads the values to which they point.
     pub separates_values: bool,
     /// The number of WALs in which recovery found bytes that are not part of the history.
     pub torn_wals: u64,
@@ -152,7 +155,7 @@ pub struct DbInner {
     pub clock: Clock,
     /// The executor of background jobs.
     pub work: Arc<Work>,
-    /// The background jobs.
+    /// The functions of the background jobs.
     pub jobs: Jobs,
     /// The disk space that is reserved for a full disk.
     pub reserve: Reserve,
@@ -168,26 +171,28 @@ pub struct DbInner {
     pub view: ArcSwap<View>,
     /// Closed WALs that are not synced yet.
     pub closed_wals: ClosedWals,
-    /// Stall epoch: the number of events that may change the admission of writes (a new view, a
-    /// commit of edits, a failure, the close). While it is unchanged, writers need not take the
-    /// state lock. It is changed under that lock.
+    /// Stall epoch: the number of events that may change whether a write must wait (a new view, a
+    /// commit of edits, a failure, the close). As long as it is unchanged, writers need not take
+    /// the state lock. A thread that changes it must hold the state lock.
     pub stall_epoch: AtomicU64,
-    /// The number of times that space was freed.
+    /// The number of times that disk space was freed.
     pub space_freed: AtomicU64,
-    /// The number of jobs that wait for space.
+    /// The number of jobs that wait for disk space.
     pub jobs_out_of_space: AtomicUsize,
     /// The last sequence number that readers may see.
     pub visible: AtomicU64,
     /// Durable watermark: every write up to this sequence number survives a power cut.
     pub durable: AtomicU64,
-    /// The substitute for the durable watermark in durability mode `none`: every write up to this
-    /// sequence number, including unlogged ones, survives a kill of the process.
+    /// The substitute for the durable watermark in durability mode `none`, where no write survives
+    /// a power cut for certain: every write up to this sequence number, including unlogged ones,
+    /// survives a kill of the process.
     pub kill_safe: AtomicU64,
     /// The asynchronous tasks that wait for the durable watermark.
     pub waiters: Waiters,
-    /// The current manifest; see the lock order above. `None` in a store opened for reading only.
+    /// The current manifest; `None` in a store opened for reading only. The module header states
+    /// its place in the lock order.
     pub manifest: Mutex<Option<Manifest>>,
-    /// The state under the state lock; see the lock order above.
+    /// The state under the state lock. The module header states its place in the lock order.
     pub state: Mutex<DbState>,
     /// A condition variable that is signalled whenever the state changes.
     pub changed: Condvar,
@@ -214,8 +219,9 @@ impl DbInner {
         SeqNo(self.visible.load(Ordering::Acquire))
     }
 
-    /// Raises the durable watermark to `seq`. Durability mode `none` promises nothing at a power
-    /// cut; there it raises the sequence number up to which writes survive a kill.
+    /// Raises the durable watermark to `seq`. In durability mode `none`, which promises nothing at
+    /// a power cut, the function instead raises the sequence number up to which writes survive a
+    /// kill.
     pub fn advance_durable(&self, seq: SeqNo) {
         self.watermark().fetch_max(seq.0, Ordering::AcqRel);
     }
@@ -224,9 +230,9 @@ impl DbInner {
         if self.storage.promises() { &self.durable } else { &self.kill_safe }
     }
 
-    /// Returns the sequence number up to which callers need not wait any more. This is the durable
-    /// watermark. In durability mode `none` it is the sequence number up to which writes survive a
-    /// kill.
+    /// Returns the sequence number up to which callers of [`wait_durable`](crate::Db::wait_durable)
+    /// need not wait any more. This is the durable watermark. In durability mode `none` it is the
+    /// sequence number up to which writes survive a kill.
     pub fn safe_sequence(&self) -> u64 {
         self.watermark().load(Ordering::Acquire)
     }
@@ -236,24 +242,24 @@ impl DbInner {
         self.waiters.wake(self.safe_sequence());
     }
 
-    /// Wakes all waiting tasks after a failure. Like [`wake_durable`](DbInner::wake_durable), this
-    /// must be called without any lock and without the leader state, because a waker may drop a
-    /// store.
+    /// Wakes all waiting tasks after a failure. As for [`wake_durable`](DbInner::wake_durable), the
+    /// caller must hold no lock, and not the leader state, because a waker may drop a store.
     pub fn wake_failed(&self) {
         if self.state.lock().failed.is_some() {
             self.waiters.wake(u64::MAX);
         }
     }
 
-    /// Stops writes and background work. If there are several failures, the first one is reported
-    /// as the reason, except that a permanent failure replaces a lack of space.
+    /// Stops writes and background work. If there are several failures, later writes report the
+    /// first one as the reason. One exception: a permanent failure replaces a lack of space.
     pub fn fail(&self, error: &Error) {
         self.fail_and_end(error, |_| ());
     }
 
     /// Works like [`fail`](DbInner::fail), for a failed job. The function `ended` records in the
-    /// state that the job has ended. The failure and the end are recorded under one lock.
-    /// Otherwise `resume`, which waits for the end of all jobs, could run between the two steps.
+    /// state that the job has ended. The failure and the end are recorded under one lock. Otherwise
+    /// `resume`, which waits for the end of all jobs, could see the end of the job before its
+    /// failure, or the failure before the end.
     fn fail_and_end(&self, error: &Error, ended: impl FnOnce(&mut DbState)) {
         let mut state = self.state.lock();
         ended(&mut state);
@@ -281,7 +287,7 @@ impl DbInner {
         state.optional_suspended = false;
     }
 
-    /// Makes the next writer check the state.
+    /// Raises the stall epoch, which makes the next writer check the state.
     pub fn bump_stall_epoch(&self, _control: &DbState) {
         self.stall_epoch.fetch_add(1, Ordering::Release);
     }
@@ -316,8 +322,8 @@ impl DbInner {
         self.bump_stall_epoch(state);
     }
 
-    /// Waits until `done` returns true. With a manual executor, the wait runs background steps.
-    /// Returns an error once the store has failed.
+    /// Waits until `done` returns true for the state. With a manual executor, the wait runs
+    /// background steps. Returns an error once the store has failed.
     pub fn wait_until(&self, mut done: impl FnMut(&mut DbState) -> bool) -> Result<()> {
         let mut state = self.state.lock();
         loop {
@@ -329,13 +335,14 @@ impl DbInner {
         }
     }
 
-    /// Returns the number of closed WALs whose entries are in SSTables that are not durable yet.
+    /// Returns the number of closed WALs whose entries are all in SSTables, of which some are not
+    /// durable yet.
     pub fn flushed_open_wals(&self, state: &DbState) -> usize {
         self.closed_wals.count_before(state.versions.replay_from())
     }
 
-    /// Returns whether the number of such WALs has reached its limit, so that no other WAL may be
-    /// closed until the file system commits.
+    /// Returns whether there are too many closed WALs whose entries are in SSTables that are not
+    /// durable yet. If so, no other WAL may be closed until the file system commits.
     pub fn has_too_many_wals(&self, state: &DbState) -> bool {
         self.flushed_open_wals(state) / 2 >= self.storage.closed_wals_max()
     }
@@ -350,7 +357,8 @@ impl DbInner {
         })
     }
 
-    /// Waits once: for a signal or, with a manual executor, by running one step.
+    /// Waits once for a change of the state: for a signal or, with a manual executor, by running
+    /// one step.
     pub fn wait_for_change(&self, state: &mut MutexGuard<'_, DbState>) -> Result<()> {
         if !self.work.is_manual() {
             if self.changed.wait_for(state, LOOK_AGAIN).timed_out() {
@@ -358,8 +366,8 @@ impl DbInner {
             }
             return Ok(());
         }
-        // The waiting thread may hold the leader state, and jobs of these two lanes would wait for
-        // it.
+        // The waiting thread may hold the leader state. Jobs of the lanes `Relocate` and `Idle`
+        // would wait for the leader state, so this thread must not run them.
         match MutexGuard::unlocked(state, || self.work.step_except(&[Lane::Relocate, Lane::Idle])) {
             Some(_) => Ok(()),
             None => Err(Error::Bug("waiting for background work that is not queued".into())),

@@ -89,11 +89,11 @@ impl Counters {
 pub struct WorkStatistics {
     /// The number of completed jobs.
     pub count: u64,
-    /// The total number of bytes of their inputs.
+    /// The total number of bytes of the jobs' inputs.
     pub bytes_read: u64,
-    /// The total number of bytes of their outputs.
+    /// The total number of bytes of the jobs' outputs.
     pub bytes_written: u64,
-    /// The sum of their durations.
+    /// The sum of the jobs' durations.
     pub time: Duration,
 }
 
@@ -102,14 +102,14 @@ pub struct WorkStatistics {
 pub struct LevelStatistics {
     /// The number of SSTables.
     pub tables: u64,
-    /// The total size of these SSTables in bytes.
+    /// The total size of the level's SSTables in bytes.
     pub bytes: u64,
     /// The compactions into this level.
     pub compactions: WorkStatistics,
-    /// The number of bytes that compactions wrote to storage for this level.
-    /// `compactions.bytes_written` is a different number: the size of the installed SSTables.
-    /// `compacted_bytes` includes the outputs of failed compactions and excludes linked files. Its
-    /// sum over all levels is `compaction` in [`bytes_written`](Statistics::bytes_written).
+    /// The number of bytes that compactions wrote to storage for this level. It differs from
+    /// `compactions.bytes_written`, the size of the installed SSTables: `compacted_bytes` includes
+    /// the outputs of failed compactions and excludes linked files. Its sum over all levels is
+    /// `compaction` in [`bytes_written`](Statistics::bytes_written).
     pub compacted_bytes: u64,
 }
 
@@ -121,17 +121,18 @@ pub struct MemoryStatistics {
     pub memtables: u64,
     /// The memory of indexes and filters of open SSTables.
     pub tails: u64,
-    /// The memory of iterators for readahead. This includes up to 4 MiB that is kept for the next
-    /// iterator.
+    /// The memory of iterators for readahead. This includes up to 4 MiB of free memory that is kept
+    /// for the next iterator.
     pub cursors: u64,
     /// The memory of blocks in the block cache.
     pub blocks: u64,
-    /// The limit on the sum of these numbers in bytes, if there is a limit.
+    /// The limit in bytes on the sum of the memory of memtables, tails, cursors and blocks, if
+    /// there is a limit.
     pub limit: Option<u64>,
 }
 
 impl MemoryStatistics {
-    /// Returns the sum of these numbers, without the limit.
+    /// Returns the sum of the memory of memtables, tails, cursors and blocks.
     pub fn sum(&self) -> u64 {
         self.memtables + self.tails + self.cursors + self.blocks
     }
@@ -143,13 +144,13 @@ impl MemoryStatistics {
 pub struct ValueLogStatistics {
     /// The number of segments (files of the value log) that SSTables point into.
     pub segments: u64,
-    /// The total size of these segments in bytes.
+    /// The total size in bytes of the segments that SSTables point into.
     pub bytes: u64,
-    /// The number of bytes of these segments that SSTables point to. All other bytes of the
+    /// The number of bytes of value-log segments that SSTables point to. All other bytes of the
     /// segments are garbage, including headers and small pairs, to which SSTables never point.
     pub live_bytes: u64,
-    /// The number of quarantined segments. Garbage collection does not touch these, because a part
-    /// of each cannot be read. `terrace check --deep` lists the damage.
+    /// The number of quarantined segments. Garbage collection does not touch a quarantined segment,
+    /// because a part of it cannot be read. `terrace check --deep` lists the damage.
     pub spared: u64,
     /// The number of bytes that tail GC has re-appended since the store was opened. These bytes are
     /// also included in the WAL writes. Bytes that GC mode `segments` has relocated are included in
@@ -210,8 +211,8 @@ pub struct Statistics {
     /// The number of bytes of obsolete SSTables and segments that are kept because the files that
     /// replace them may not be durable yet.
     pub shadow_bytes: u64,
-    /// The number of SSTables that a compaction replaced before their sync had started. They were
-    /// never synced.
+    /// The number of SSTables that a compaction replaced before their sync had started. These
+    /// SSTables were never synced.
     pub tables_never_synced: u64,
     /// The number of obsolete files that are not deleted yet, because a file that replaces them is
     /// not durable or because a reader has pinned them.
@@ -219,7 +220,7 @@ pub struct Statistics {
     /// The number of obsolete files that could not be deleted. The next open deletes them.
     pub failed_deletions: u64,
     /// The number of WALs in which this open found bytes that are not part of the history. Copies
-    /// of them are in `lost/`.
+    /// of these WALs are in `lost/`.
     pub torn_wals: u64,
     /// The number of files in `lost/` when the store was opened. They are copies of damaged WALs.
     pub lost_files: u64,
@@ -241,7 +242,8 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Adds the counters of the engine, `counters`, and of the storage layer, `io`.
+    /// Adds the counters of the engine (`counters`) and those of the storage layer (`io`) to the
+    /// statistics.
     pub(crate) fn counted(mut self, counters: &Counters, io: &IoStats) -> Statistics {
         for ((level, work), bytes) in self.levels.iter_mut().zip(&counters.compactions).zip(io.compacted()) {
             level.compactions = work.snapshot();

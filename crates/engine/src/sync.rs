@@ -1,9 +1,9 @@
-//! Synchronisation primitives (atomics, locks and condition variables) for the modules that
-//! `make loom` model-checks.
+//! Synchronisation primitives (atomics, locks and condition variables) for the modules that `make
+//! loom` model-checks.
 //!
-//! With `cfg(loom)` the primitives are those of the model checker Loom. It runs every interleaving
-//! of a few threads, with every value that their loads may return. In all other builds the
-//! primitives are those of `std` and `parking_lot`.
+//! With `cfg(loom)` the primitives are those of the model checker Loom, which runs every
+//! interleaving of a few threads, with every value that their loads may return. In all other builds
+//! the primitives are those of `std` and `parking_lot`.
 #[cfg(loom)]
 mod modelled;
 #[cfg(not(loom))]

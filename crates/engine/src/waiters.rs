@@ -1,10 +1,10 @@
-//! The asynchronous tasks that wait until writes are durable. No thread is blocked while they
-//! wait.
+//! The asynchronous tasks that wait until writes are durable. They block no thread.
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, task::Waker};
 
 /// The wakers of all waiting tasks, under a leaf lock (a lock under which no other lock is taken).
-/// A waker is user code that schedules a task. It is called after the lock is released.
+/// A waker is user code that schedules a task, so the store calls it only after it has released the
+/// lock.
 #[derive(Default)]
 pub struct Waiters(Mutex<Waiting>);
 
@@ -47,8 +47,8 @@ impl Waiters {
         !std::mem::replace(&mut self.0.lock().sync_requested, true)
     }
 
-    /// Records that the requested sync has begun. It is the sync for all requests so far, so the
-    /// next request is a first one again.
+    /// Records that the requested sync has begun. This sync serves all requests so far, so the next
+    /// request must submit a new sync.
     pub fn begin_sync(&self) {
         self.0.lock().sync_requested = false;
     }

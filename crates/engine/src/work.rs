@@ -1,5 +1,5 @@
-//! The executor: runs the background jobs of a store in lanes of threads. A job is a closure, and
-//! the executor does not know its content.
+//! The executor: runs the background jobs of a store in lanes. Each lane has its own queue and
+//! threads. A job is a closure, and the executor does not know its content.
 //!
 //! If no thread of a lane is free when a job is submitted, the executor starts a thread. A thread
 //! ends after a second without a job, so an idle store has no threads. If a thread cannot be
@@ -29,7 +29,7 @@ pub enum Lane {
     /// Commits of pending edits to the manifest.
     Durability,
     /// Tail GC, which re-appends live values to the value log. The job writes as a user does, so it
-    /// may wait for jobs in all lanes above.
+    /// may wait for jobs in the lanes of flushes, compactions and durability.
     Relocate,
     /// The idle timer, and the syncs that [`Durable`](crate::Durable) requests. These jobs may wait
     /// for a writer, and the writer may wait for jobs in any other lane.
@@ -62,7 +62,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Default)]
 struct LaneThreads {
     running: usize,
-    /// The number of these threads that wait for a job.
+    /// The number of the lane's threads that wait for a job.
     waiting: usize,
     most: usize,
 }
@@ -119,7 +119,7 @@ impl Work {
         })
     }
 
-    /// Sets how many threads each lane may have: `compactions` for compactions, and one for each of
+    /// Sets how many threads each lane may have: `compactions` for compactions, and one each for
     /// flushes, durability, tail GC and the idle lane. While the timer runs, the idle lane calls
     /// `tick` once every `period`. A manual executor gets no threads. Returns an error if the first
     /// thread cannot be started.
@@ -224,9 +224,9 @@ impl Work {
         Some(name)
     }
 
-    /// Runs the parts of one job in parallel, each on a separate thread, and returns their results
-    /// in the order of the parts. A manual executor has no threads, so it runs the parts one after
-    /// the other.
+    /// Runs `parts`, the parts of one job, in parallel, each on a separate thread. Returns their
+    /// results in the order of the parts. A manual executor has no threads, so it runs the parts
+    /// one after the other.
     pub fn run_parallel<T: Send>(&self, parts: Vec<impl FnOnce() -> T + Send>) -> Vec<T> {
         if self.is_manual() || parts.len() < 2 {
             return parts.into_iter().map(|part| part()).collect();
@@ -242,11 +242,11 @@ impl Work {
         };
         thread::scope(|scope| {
             let spawn = |_| thread::Builder::new().name("terrace-part".into()).spawn_scoped(scope, serve).ok();
-            // If a thread cannot be started, its part runs on the calling thread. This only takes
-            // longer.
+            // If a thread cannot be started, the calling thread runs the thread's part too. The
+            // result is the same, but takes longer.
             let helpers: Vec<_> = (1..count).filter_map(spawn).collect();
             serve();
-            // The scope would join these threads too, but ThreadSanitizer recognizes only an
+            // The thread scope would join these threads too, but ThreadSanitizer recognizes only an
             // explicit join.
             helpers.into_iter().for_each(|helper| helper.join().unwrap_or_else(|panicked| resume_unwind(panicked)));
         });
@@ -255,7 +255,7 @@ impl Work {
         done.into_iter().map(|(_, result)| result).collect()
     }
 
-    /// Returns whether the executor is stopping. Long jobs call this from time to time and then end
+    /// Returns whether the executor is stopping. Long jobs check this regularly, so that they end
     /// early.
     pub fn stopping(&self) -> bool {
         self.queues.lock().stopping
@@ -311,8 +311,8 @@ impl Work {
     }
 }
 
-/// A drop guard of a thread of a lane. If a panic ends the thread, the guard updates the number of
-/// threads, so that the lane can start another one.
+/// A drop guard for a thread of a lane. If a panic ends the thread, the drop of the guard updates
+/// the number of threads, so that the lane can start another thread.
 struct Panicked<'a> {
     work: &'a Work,
     lane: Lane,
@@ -341,8 +341,8 @@ mod tests {
         }
         let meet = std::sync::Barrier::new(2);
         let wait = || meet.wait().is_leader();
-        // The two parts wait for each other. If they ran one after the other, the first one would
-        // wait for ever.
+        // The two parts of this job wait for each other. If the executor ran them one after the
+        // other, the first one would wait for ever.
         let leaders = Work::new(Executor::Threads).run_parallel(vec![wait, wait]);
         assert_ne!(leaders[0], leaders[1]);
     }

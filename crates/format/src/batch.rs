@@ -206,7 +206,7 @@ impl Batch {
     /// Appends the operations of `other`.
     ///
     /// # Panics
-    /// If the batch would exceed `u32::MAX` operations, which takes at least 8 GiB.
+    /// If the batch would have more than `u32::MAX` operations, which would take at least 8 GiB.
     pub fn append(&mut self, other: &Batch) {
         self.count_more(other.len());
         self.has_families |= other.has_families;
@@ -235,7 +235,8 @@ impl Batch {
         SeqNo(u64::from_le_bytes(self.bytes[..8].try_into().expect("eight bytes of the header")))
     }
 
-    /// Assigns the sequence number of the first operation, which determines all others.
+    /// Assigns the sequence number of the first operation. It determines the numbers of all other
+    /// operations.
     pub fn set_sequence(&mut self, first: SeqNo) {
         self.bytes[..8].copy_from_slice(&first.0.to_le_bytes());
     }
@@ -299,11 +300,10 @@ fn read_family_op<'a>(tag: u8, input: &mut Input<'a>) -> Result<Op<'a>, Corrupt>
     })
 }
 
-/// Returns a durable mark. A durable mark is an empty batch that is not the first record of its
-/// WAL.
+/// Returns a durable mark: an empty batch that is not the first record of its WAL.
 ///
-/// The mark states that every write below sequence number `next`, in this WAL and in older ones,
-/// was synced before the mark was appended. LevelDB reads the mark as an empty batch.
+/// The mark states that every write with a sequence number below `next`, in this WAL and in older
+/// ones, was synced before the mark was appended. LevelDB reads the mark as an empty batch.
 pub fn durable_mark(next: SeqNo) -> [u8; HEADER_BYTES] {
     head(next)
 }

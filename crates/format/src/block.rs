@@ -32,8 +32,8 @@ pub struct Block {
     entries_end: usize, // start of the restart offsets
     restarts: usize,
     key_bytes_min: usize,
-    /// The order by which a cursor verifies that each key is greater than the previous one. With
-    /// `None` the caller must verify the order of the keys.
+    /// The order by which a cursor verifies that each key is greater than the previous one. If it
+    /// is `None`, the caller must verify the order of the keys.
     order: Option<KeyOrder>,
 }
 
@@ -77,7 +77,8 @@ impl Block {
     }
 
     /// Returns the bytes of the block at `range`, or `None` if the range exceeds the block. The
-    /// bytes are copied only if the block is the only owner of its buffer.
+    /// call copies the bytes only if the block is the only owner of its buffer; otherwise the
+    /// result shares the buffer.
     pub fn part(&self, range: Range<usize>) -> Option<Bytes> {
         self.bytes.part(range)
     }

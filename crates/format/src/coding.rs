@@ -56,8 +56,8 @@ pub fn put_length(out: &mut Vec<u8>, bytes: usize) {
     }
 }
 
-/// Reads untrusted bytes from the first to the last. Errors name the structure that is being
-/// decoded and the offset of the invalid field.
+/// Reads untrusted bytes from front to back. Errors name the structure that is being decoded and
+/// the offset of the invalid field.
 #[derive(Clone, Debug)]
 pub struct Input<'a> {
     what: &'static str,
@@ -89,7 +89,7 @@ impl<'a> Input<'a> {
         &self.bytes[self.at..]
     }
 
-    /// Returns an error at the current offset.
+    /// Returns an error that names the structure and the current offset.
     pub fn corrupt(&self, detail: impl Into<String>) -> Corrupt {
         Corrupt::new(self.what, self.offset(), detail)
     }

@@ -90,8 +90,8 @@ pub fn compress(codec: Codec, zstd_level: i32, raw: &[u8], out: &mut Vec<u8>) ->
     Codec::None
 }
 
-/// Appends `raw` to `out` in compressed form. Returns false on failure. The bytes of `out` after
-/// its old end are then undefined.
+/// Appends `raw` to `out` in compressed form. Returns false if the compression fails; the bytes
+/// that were appended to `out` are then undefined.
 fn squeeze(codec: Codec, zstd_level: i32, raw: &[u8], out: &mut Vec<u8>) -> bool {
     match codec {
         Codec::None => false,
@@ -182,8 +182,8 @@ fn missing(codec: Codec) -> Corrupt {
     Corrupt::new(MISSING_CODEC, 0, format!("it is compressed with {name}; build Terrace with its feature `{name}`"))
 }
 
-/// Returns an error if `stored` bytes of compressed data cannot expand to `claimed` bytes. One
-/// stored byte expands to at most `factor` bytes.
+/// Returns an error if `stored` bytes of compressed data cannot expand to `claimed` bytes. With
+/// this codec one stored byte expands to at most `factor` bytes.
 #[cfg(any(feature = "snappy", feature = "lz4"))]
 fn believable(what: &'static str, claimed: usize, stored: usize, factor: usize) -> Result<(), Corrupt> {
     if claimed <= stored.saturating_mul(factor) + 64 {
@@ -203,9 +203,9 @@ fn unzstd(stored: &[u8]) -> Result<Vec<u8>, Corrupt> {
     inflate("zstd block", decoder, |decoder| decoder.finish().len())
 }
 
-/// Returns log2 of the largest window that a Zstandard frame of `stored` bytes may request. The
-/// largest window is 8 MiB, which every decoder should support. If the frame can expand to more
-/// than 8 MiB (128 KiB for each 4 bytes), the largest window is that size.
+/// Returns log2 of the size of the largest window that a Zstandard frame of `stored` bytes may
+/// request. The limit is 8 MiB, which every decoder should support, or the size to which the frame
+/// can expand (128 KiB for each 4 bytes) if that is larger.
 #[cfg(feature = "zstd")]
 fn window_log2(stored: usize) -> u32 {
     let expanded = stored.saturating_mul(1 << 15).max(2);

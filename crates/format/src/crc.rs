@@ -1,7 +1,7 @@
 //! CRC-32C (Castagnoli) and the masking of stored checksums.
 //!
-//! Stored checksums are masked, because the CRC of a string that contains CRCs is weak. Source:
-//! LevelDB's `util/crc32c.h`; spec: docs/format/coding.md.
+//! Checksums are masked before they are stored, because the CRC of a string that contains CRCs is
+//! weak. Source: LevelDB's `util/crc32c.h`; spec: docs/format/coding.md.
 const MASK_DELTA: u32 = 0xa282_ead8;
 /// Castagnoli's polynomial, bit-reversed: the highest bit is the coefficient of x^0.
 pub(crate) const POLYNOMIAL: u32 = 0x82f6_3b78;

@@ -53,7 +53,8 @@ const DROPPED_FAMILY: u32 = 105;
 /// Feature of stores that may have several sorted runs in a level below level 0.
 pub const SORTED_RUNS: &str = "sorted-runs";
 
-/// Bound of the numbers of column families. All their levels have 32-bit numbers.
+/// Upper bound of the numbers of column families. With it, every number that combines a family and
+/// a level fits into 32 bits.
 pub const FAMILIES_MAX: usize = u32::MAX as usize / LEVELS;
 
 /// Feature of stores that have, or had, another column family than the default one.
@@ -71,38 +72,38 @@ pub struct Edit {
     /// Number of a second WAL that is still needed; 0 for none. Only old versions of LevelDB need
     /// one.
     pub prev_log_number: Option<u64>,
-    /// All file numbers from this one on are unused.
+    /// The next file number: all file numbers from this one on are unused.
     pub next_file_number: Option<u64>,
     /// Largest sequence number in the SSTables.
     pub last_sequence: Option<SeqNo>,
-    /// Column families that are created or dropped. They are created before tables are added to
-    /// them.
+    /// Column families that are created or dropped. A reader applies these changes before it adds
+    /// tables.
     pub families: Vec<FamilyChange>,
     /// For each level, the internal key after which the next compaction of the level starts. A
     /// level number includes the column family; see [`FamilyId::level`].
     pub compact_pointers: Vec<(usize, Vec<u8>)>,
-    /// SSTables deleted from a level. They are deleted before those in `added` are added.
+    /// SSTables deleted from a level. A reader deletes them before it adds those in `added`.
     pub deleted: Vec<(usize, TableId)>,
     /// SSTables added to a level.
     pub added: Vec<(usize, AddedTable)>,
-    /// Number of entries of each added SSTable for which the manifest records it (directory
-    /// tables).
+    /// Number of entries of each added directory table. The manifest does not record this number
+    /// for other SSTables.
     pub entries: Vec<(TableId, u64)>,
 }
 
-/// The creation or the end of a column family.
+/// The creation or the drop of a column family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FamilyChange {
-    /// The family exists from here on.
+    /// The column family exists from this edit on.
     Created {
         /// The number of the family, which no earlier family of the store had.
         id: FamilyId,
         /// The name of the family.
         name: String,
-        /// The name of its comparator.
+        /// The name of the family's comparator.
         comparator: String,
     },
-    /// The family no longer exists, nor do its SSTables.
+    /// From this edit on the family does not exist, and neither do its SSTables.
     Dropped(FamilyId),
 }
 
@@ -124,7 +125,7 @@ pub struct AddedTable {
     /// Largest internal key.
     pub largest: Vec<u8>,
     /// The value-log segments to which value pointers of this SSTable refer, each with the number
-    /// of its bytes that this SSTable keeps live.
+    /// of bytes in the segment that this SSTable keeps live.
     pub refs: Vec<(Referred, u64)>,
 }
 
@@ -267,7 +268,8 @@ fn put_family(out: &mut Vec<u8>, change: &FamilyChange) {
     }
 }
 
-/// Decodes the number of a family that is created or dropped, which the default family never is.
+/// Decodes the number of a column family that is created or dropped. The number 0 is an error,
+/// because the default family is neither created nor dropped.
 fn family(input: &mut Input<'_>) -> Result<FamilyId, Corrupt> {
     let start = input.clone();
     match input.varint32()? {

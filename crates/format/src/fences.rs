@@ -1,17 +1,17 @@
 //! A sorted array of internal keys with a fast lower-bound search. It is used for index blocks in
 //! memory.
 //!
-//! Keys are stored contiguously. In the bytewise order, the common prefix of all user keys is not
-//! compared, and the next eight bytes of each key are stored as an integer. A search first
-//! compares integers in one contiguous array, and rarely has to read a key. A second array has
-//! every sixteenth integer; it stays in the CPU caches and selects the group of integers to
-//! search. The last key is not considered for the common prefix: an index block ends with a short
-//! key above all other keys, which has no prefix in common with them.
+//! Keys are stored contiguously. In the bytewise order, all user keys except the last have a common
+//! prefix that is not compared, and the next eight bytes of each key are stored as an integer. A
+//! search first compares integers in one contiguous array, and rarely has to read a key. A second
+//! array has every sixteenth integer. It stays in the CPU caches and selects the group of integers
+//! to search. The common prefix does not include the last key, because an index block ends with a
+//! short key above all other keys, which has no prefix in common with them.
 use crate::{KeyOrder, block::common_prefix, key};
 use std::{cmp::Ordering, ops::Range};
 
-/// Number of integers in a group, which has the size of two cache lines. The second array has the
-/// last integer of each group.
+/// Number of integers in a group, so that a group has the size of two cache lines. The second array
+/// has the last integer of each group.
 const STRETCH: usize = 16;
 
 /// A sorted array of internal keys, see the module documentation. The keys never change.
@@ -30,8 +30,9 @@ pub struct Fences {
 }
 
 impl Fences {
-    /// Builds the array from the concatenated `keys` and their `ends`. Each key must be at least as
-    /// long as a trailer. If keys are not sorted, searches miss keys, but nothing worse happens.
+    /// Builds the array from the concatenated `keys` and their end offsets `ends`. Each key must be
+    /// at least as long as a trailer. If the keys are not sorted, searches may miss keys, but they
+    /// do not panic.
     pub fn new(order: &KeyOrder, keys: Vec<u8>, ends: Vec<usize>) -> Fences {
         let mut fences = Fences { keys, ends, common: 0, prefixes: Vec::new(), stretches: Vec::new() };
         let marked = fences.len().saturating_sub(1);
@@ -77,8 +78,8 @@ impl Fences {
         low
     }
 
-    /// Returns the range of keys whose integers do not decide the comparison with `user`. Keys
-    /// before the range are smaller than `user`, and keys after it are not.
+    /// Returns the range of keys whose comparison with `user` is not decided by their integers.
+    /// Keys before the range are smaller than `user`, and keys after it are not.
     fn undecided(&self, user: &[u8]) -> Range<usize> {
         if self.prefixes.is_empty() {
             return 0..self.len();
@@ -93,7 +94,7 @@ impl Fences {
     }
 
     /// Returns the range of keys whose integer is `wanted`. The last key of the array has no
-    /// integer. If the range ends directly before the last key, the range includes this key too.
+    /// integer; if the range would end directly before the last key, it includes this key too.
     fn undecided_behind_common(&self, wanted: u64) -> Range<usize> {
         let from = (self.stretches.partition_point(|&last| last < wanted) * STRETCH).min(self.prefixes.len());
         let to = (from + STRETCH).min(self.prefixes.len());
@@ -103,8 +104,8 @@ impl Fences {
     }
 }
 
-/// Returns the number of elements at the start of the sorted `prefixes` that equal `wanted`. The
-/// number is usually small.
+/// Returns how many elements at the start of the sorted list `prefixes` equal `wanted`. The number
+/// is usually small.
 fn tied(prefixes: &[u64], wanted: u64) -> usize {
     let mut some = 1;
     while prefixes.get(some - 1) == Some(&wanted) {
@@ -181,8 +182,8 @@ mod tests {
     #[test]
     fn keys_with_equal_prefixes_are_distinguished() {
         let order = KeyOrder::default();
-        // The first 20 keys differ in the eight bytes after the common prefix. The following
-        // `alike` keys have the same eight bytes and differ only after them.
+        // In this test the first 20 keys differ in the eight bytes after the common prefix. The
+        // following `alike` keys have the same eight bytes and differ only after them.
         for alike in [1, 2, 15, 16, 17, 31, 33, 64, 80] {
             let user =
                 |n: u64| [&[b'k'; 3][..], &n.min(20).to_be_bytes(), &n.saturating_sub(20).to_be_bytes()].concat();

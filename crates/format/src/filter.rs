@@ -28,8 +28,8 @@ pub trait FilterPolicy: Send + Sync {
     /// Returns whether `key` may be among the keys of `filter`; false proves that the key is
     /// absent. `filter` may be any bytes, not only the result of [`create`](FilterPolicy::create).
     fn may_match(&self, key: &[u8], filter: &[u8]) -> bool;
-    /// Returns the policy as a [`HashPolicy`] if it is one. A whole-table filter is then built from
-    /// hashes instead of keys.
+    /// Returns the policy as a [`HashPolicy`] if it implements this trait. The filter for a whole
+    /// SSTable is then built from hashes instead of keys.
     fn by_hash(self: Arc<Self>) -> Option<Arc<dyn HashPolicy>> {
         None
     }

@@ -84,9 +84,9 @@ impl FormatFile {
         out
     }
 
-    /// Decodes the file's contents. Returns an error that names the item if the file contains an
-    /// unknown version, field, value or feature. A reader that ignored such an item could misread
-    /// the store.
+    /// Decodes the file's contents. If the file contains an unknown version, field, value or
+    /// feature, returns an error that names this item. A reader that ignored such an item could
+    /// misread the store.
     pub fn decode(text: &str) -> Result<FormatFile, Corrupt> {
         let mut fields = Fields::read(text)?;
         let version = fields.take("version", |value| (value == VERSION).then_some(1))?;

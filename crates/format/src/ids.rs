@@ -5,7 +5,8 @@
 //! manifest's next file number.
 use std::fmt;
 
-/// Number of levels. LevelDB's readers of manifests require this number.
+/// Number of levels. It must be LevelDB's number, because LevelDB refuses a manifest with a higher
+/// level.
 pub const LEVELS: usize = 7;
 
 /// Sequence number of a write. The first write has 1. A sequence number has 56 bits, because it
@@ -14,7 +15,7 @@ pub const LEVELS: usize = 7;
 pub struct SeqNo(pub u64);
 
 impl SeqNo {
-    /// The number before that of the first write.
+    /// The sequence number before that of the first write.
     pub const ZERO: SeqNo = SeqNo(0);
     /// The largest sequence number. A reader at this number sees all writes.
     pub const MAX: SeqNo = SeqNo((1 << 56) - 1);

@@ -173,8 +173,8 @@ impl fmt::Debug for KeyOrder {
     }
 }
 
-/// Returns `a.cmp(b)`. If the first bytes decide, which is the common case, it avoids the call to
-/// `memcmp`.
+/// Compares two keys bytewise, as `a.cmp(b)` does. If the first bytes decide, which is the common
+/// case, the function avoids the call to `memcmp`.
 #[inline]
 fn bytewise(a: &[u8], b: &[u8]) -> Ordering {
     match (a.first_chunk(), b.first_chunk()) {
@@ -213,8 +213,8 @@ impl KeyOrder {
         self.user(user_key(a), user_key(b)).then_with(|| trailer(b).cmp(&trailer(a)))
     }
 
-    /// Compares internal keys as [`KeyOrder::internal`] does. `common` is the length in bytes of
-    /// the longest common prefix of the two keys.
+    /// Compares internal keys as [`KeyOrder::internal`] does, but faster: `common` is the length in
+    /// bytes of the longest common prefix of the two keys, which need not be compared.
     #[inline]
     pub fn internal_past(&self, a: &[u8], b: &[u8], common: usize) -> Ordering {
         match (self, user_key(a).get(common), user_key(b).get(common)) {
@@ -245,8 +245,8 @@ impl KeyOrder {
         self.adopt_shorter(key, user);
     }
 
-    /// Replaces `key` by an internal key with the user key `user`, which is shorter. The new
-    /// trailer has the largest sequence number, so the new key precedes every entry of `user`.
+    /// Replaces the internal key `key` by one with the user key `user`, which is shorter. The new
+    /// key has the largest sequence number, so it precedes every entry of `user`.
     fn adopt_shorter(&self, key: &mut Vec<u8>, user: Vec<u8>) {
         let old = user_key(key);
         if user.len() < old.len() && self.user(old, &user) == Ordering::Less {

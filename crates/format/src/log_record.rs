@@ -72,8 +72,8 @@ impl Header {
     }
 }
 
-/// Checksum of each possible type byte. Computing the checksum of the type byte for each record
-/// would take as long as computing the checksum of a short record.
+/// The checksum of each possible type byte of a fragment. It is a table because computing this
+/// checksum for each record would take as long as computing the checksum of a short record.
 const KIND_CRCS: [u32; 256] = {
     let (mut crcs, mut kind) = ([0; 256], 0);
     while kind < crcs.len() {
@@ -87,9 +87,9 @@ fn masked_crc(kind: u8, payload: &[u8]) -> u32 {
     crc::mask(crc::extend(KIND_CRCS[usize::from(kind)], payload))
 }
 
-/// Returns whether Terrace's writer began the file. Returns false if there are fewer than
-/// [`OURS_HEAD_BYTES`] bytes. The head is then torn, and no record follows it, so it does not
-/// matter which engine wrote the file.
+/// Returns whether Terrace's writer began the file that starts with `start_of_file`. Returns false
+/// for fewer than [`OURS_HEAD_BYTES`] bytes: the head is then torn and no record follows it, so it
+/// does not matter which program wrote the file.
 pub fn is_ours(start_of_file: &[u8]) -> bool {
     if start_of_file.len() < OURS_HEAD_BYTES {
         return false;

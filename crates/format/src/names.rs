@@ -9,7 +9,8 @@ use std::fmt;
 /// A file of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileName {
-    /// `000005.ldb`, an SSTable. `000005.sst`, the name used by LevelDB before 1.14, is read too.
+    /// `000005.ldb`, an SSTable. The name `000005.sst`, which LevelDB before 1.14 used, is
+    /// recognized too.
     Table(TableId),
     /// `000005.bundle`: several SSTables in one file. Its number is that of the first of them.
     Bundle(TableId),

@@ -234,8 +234,8 @@ impl PairName {
         Reference::File(InFile { bytes, checksum: self.checksum, cut })
     }
 
-    /// Verifies a file with this name; `file` has all its bytes. Returns the internal key and the
-    /// offset of the value.
+    /// Verifies the contents `file` of a file with this name. Returns the internal key of the pair
+    /// and the offset of the value in `file`.
     pub fn open(&self, file: &[u8]) -> Result<(Vec<u8>, usize), Corrupt> {
         let mut input = Input::new("pair", file);
         let user = if self.cut { input.slice()? } else { &self.user };

@@ -48,8 +48,8 @@ impl Fragment {
     }
 }
 
-/// The largest range around a user key in which the newest range tombstone that a reader sees is
-/// everywhere the same.
+/// The largest range around a user key with one property: for a given reader, every key of the
+/// range has the same newest range tombstone, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch<'a> {
     /// First key of the range; `None` is unbounded.
@@ -78,16 +78,16 @@ impl RangeTombstones {
     }
 
     /// Adds a range tombstone for [`from`, `to`) at `seq`. An empty range has no effect. Returns
-    /// the approximate memory added in bytes. A split copies the sequence numbers of a fragment, so
-    /// it adds memory too.
+    /// approximately how many bytes of memory were added. The new range may split existing
+    /// fragments, which copies their sequence numbers, so this memory counts too.
     pub fn insert(&mut self, order: &KeyOrder, from: &[u8], to: &[u8], seq: SeqNo) -> usize {
         self.insert_within(order, from, to, seq, seq)
     }
 
     /// Adds a range tombstone as [`RangeTombstones::insert`] does, for one of several operations
     /// that become visible together. `first` is the sequence number of the first of these
-    /// operations. Of the operations' tombstones for a key only the newest is kept, because no
-    /// reader can see the others.
+    /// operations. If several of these operations delete a key, only the newest range tombstone is
+    /// kept, because no reader can see the others.
     pub fn insert_within(&mut self, order: &KeyOrder, from: &[u8], to: &[u8], seq: SeqNo, first: SeqNo) -> usize {
         if order.user(from, to).is_ge() {
             return 0;
@@ -152,7 +152,8 @@ impl RangeTombstones {
         if self.is_empty() { SeqNo::ZERO } else { self.stretch(order, user, at).newest }
     }
 
-    /// Returns the range around `user` with the same newest tombstone visible at `at`.
+    /// Returns the largest range around `user` in which a reader at `at` sees the same newest
+    /// tombstone.
     pub fn stretch(&self, order: &KeyOrder, user: &[u8], at: SeqNo) -> Stretch<'_> {
         let next = self.fragments.partition_point(|fragment| order.user(&fragment.from, user).is_le());
         let to = self.fragments.get(next).map(|fragment| &*fragment.from);
@@ -189,8 +190,9 @@ impl RangeTombstones {
         self.fragments.retain(|fragment| !fragment.sequences.is_empty());
     }
 
-    /// Returns the smallest and largest internal key that bound the ranges, or `None` if there are
-    /// none. The largest key precedes every entry of the user key at which the last range ends.
+    /// Returns the smallest and the largest internal key that bound the ranges, or `None` if there
+    /// are no ranges. The largest key consists of the exclusive end of the last range and the
+    /// largest sequence number, so it precedes every entry of that end key.
     pub fn bounds(&self) -> Option<[Vec<u8>; 2]> {
         let (first, last) = (self.fragments.first()?, self.fragments.last()?);
         let newest = *first.sequences.first()?;
@@ -263,8 +265,8 @@ mod tests {
         made
     }
 
-    /// The definition against which the tests compare: the newest tombstone whose range contains
-    /// `user`.
+    /// The definition with which the tests compare the results: the newest tombstone whose range
+    /// contains `user`.
     fn newest(deletes: &[(u8, u8, u64)], user: u8, at: u64) -> u64 {
         let seen = deletes.iter().filter(|(from, to, seq)| (from..to).contains(&&user) && *seq <= at);
         seen.map(|(_, _, seq)| *seq).max().unwrap_or(0)

@@ -38,8 +38,8 @@ pub const PIECE_BYTES: usize = 2 * BLOCK_BYTES_MAX + (1 << 20);
 pub struct Search {
     /// File offset where the search continues.
     at: u64,
-    /// Whether a block is expected at `at`: at the start of the file, or directly after another
-    /// block.
+    /// Whether a block must start at `at`, because `at` is the start of the file or directly
+    /// follows another block.
     expected: bool,
 }
 
@@ -51,7 +51,7 @@ impl Default for Search {
 
 impl Search {
     /// Returns the file offset of the next piece that the caller must pass to
-    /// [`blocks`](Search::blocks). The offset is slightly before the first byte that was not
+    /// [`blocks`](Search::blocks). The offset is slightly before the first byte that has not been
     /// searched yet.
     pub fn wants(&self) -> u64 {
         self.at.saturating_sub(BLOCK_TRAILER_BYTES as u64)
@@ -163,7 +163,7 @@ impl Ends {
     }
 
     /// Returns the end, without the trailer, of the shortest block that starts at `at`. `place` has
-    /// the values for this position.
+    /// the values of the equation (see the module documentation) for this position.
     fn of_block(&self, at: usize, place: Place) -> Option<usize> {
         let begin = (place.side(!0), at as u32);
         let (side, end) = *self.0.get(self.0.partition_point(|end| *end < begin))?;

@@ -1,4 +1,4 @@
-//! The parameters of storage: the part of the engine's options that this crate needs.
+//! The parameters of storage: those options of the engine that this crate needs.
 use std::{fmt, sync::Arc, time::Duration};
 use terrace_format::{KeyOrder, Layout, compress::Codec, filter::FilterPolicy};
 use terrace_vfs::WalWriteMode;
@@ -30,15 +30,15 @@ pub struct StorageConfig {
     /// open tables above 32 MiB is charged to this memory too. At least a quarter of this memory is
     /// kept for data blocks. Default 8 MiB.
     pub block_cache_size: u64,
-    /// Memory in bytes for everything that the [budget](crate::Budget) counts. Default `None`: each
-    /// part has only its own limit.
+    /// The limit in bytes on all memory that the [budget](crate::Budget) counts. Default `None`:
+    /// each part of the memory has only its own limit.
     pub memory_budget: Option<u64>,
     /// The maximum number of open tables. Each open table takes a file descriptor and memory for
     /// its index and filter. Fewer tables are open if `memory_budget` has no room for more. Default
     /// 990.
     pub max_open_files: usize,
-    /// In directory tables, values of fewer bytes are stored next to their keys. Default 0: every
-    /// value has a file.
+    /// In directory tables, a value of fewer bytes than this is stored next to its key instead of
+    /// in a file of its own. Default 0: every value has a file.
     pub min_value_file_size: u64,
     /// Whether to map the files of tables and of finished value-log segments into memory, and to
     /// read uncompressed blocks and values from the mapping. If a mapped page cannot be read, the
@@ -47,7 +47,8 @@ pub struct StorageConfig {
     /// How WAL records reach the operating system. Default [`WalWriteMode::Write`].
     pub wal_write_mode: WalWriteMode,
     /// On a raw device, whether to write whole pages and pad the last one with zeros. Without
-    /// padding the kernel reads the rest of a page before it writes the page. Default true.
+    /// padding, a write of a part of a page makes the kernel read the rest of the page first.
+    /// Default true.
     pub padding: bool,
     /// Whether to read and write a raw device without the kernel's page cache. Default false.
     pub direct_io: bool,
@@ -64,8 +65,8 @@ pub struct StorageConfig {
     /// With a value log: whether batches that have no value for the value log are written to a WAL
     /// sidecar (a second file next to the WAL). Default true.
     pub wal_sidecar: bool,
-    /// The size in bytes at which a value-log segment of a flush or compaction job ends. The open
-    /// table of the job ends with it. Default 64 MiB.
+    /// The size in bytes at which a flush or compaction job ends its value-log segment. The job
+    /// then ends its open table too. Default 64 MiB.
     pub value_log_segment_size: u64,
 }
 

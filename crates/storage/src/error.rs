@@ -4,8 +4,8 @@ use std::{io, sync::Arc};
 use terrace_format::{Corrupt, compress::MISSING_CODEC};
 use terrace_vfs::Process;
 
-/// A failed storage operation. It is `Clone`, because all writers of a commit group get the error
-/// of one failed sync.
+/// A failed storage operation. The type is `Clone`, because all writers of a write group get the
+/// error of one failed sync.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -73,7 +73,7 @@ pub enum Error {
     Unsupported(String),
 }
 
-/// The advice for a forked child process.
+/// The advice in the error text for a forked child process.
 const FORKED: &str = "a store is of the process that opened it; fork first, and open then";
 
 /// The result of a storage operation.

@@ -48,8 +48,8 @@ impl Purpose {
 /// The kind of a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SyncKind {
-    /// Tables, and value-log segments into which the tables point. The purpose is that of the
-    /// synced bytes.
+    /// A sync of tables, and of value-log segments into which the tables point. The argument is the
+    /// purpose of the synced bytes.
     Tables(Purpose),
     /// The manifest.
     Manifest,
@@ -107,8 +107,8 @@ thread_local! {
     static AWAITED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// A scope in which a writer, a flush job or a compaction job waits for the current thread. All
-/// syncs that the thread makes in the scope count as blocking.
+/// A scope in which a writer, a flush job or a compaction job waits for the current thread. Every
+/// sync that the thread makes within the scope counts as a blocking sync.
 #[must_use]
 pub struct BlockingScope(PhantomData<*const ()>); // not `Send`: it counts for this thread
 
@@ -143,8 +143,8 @@ pub struct Syncs {
     /// The number of syncs.
     pub count: u64,
     /// The number of blocking syncs: syncs that a flush job, a compaction job or a writer made or
-    /// waited for. A writer waits for a sync if it requested one, if the disk was full, or if the
-    /// limit of unsynced bytes stalled it when the sync ended.
+    /// waited for. A writer waits for a sync in three cases: it requested the sync, the disk was
+    /// full, or the writer was stalled by the limit of unsynced bytes when the sync ended.
     pub blocking: u64,
     /// Bytes that the syncs made durable. The sync of a file counts the bytes written to the file
     /// since its last sync. A journal commit counts the bytes of the files that it makes durable.
@@ -180,9 +180,9 @@ impl IoStats {
         SyncWaitScope(self)
     }
 
-    /// Counts one sync of `kind` that covered `bytes` bytes and took `time`. The sync is blocking
-    /// if it is made within a [`BlockingScope`], or if another thread
-    /// [waits](IoStats::wait_for_syncs).
+    /// Counts one sync of `kind` that covered `bytes` bytes and took `time`. The sync counts as
+    /// blocking if it is made within a [`BlockingScope`], or if another thread
+    /// [waits](IoStats::wait_for_syncs) for syncs.
     pub fn synced(&self, kind: SyncKind, bytes: u64, time: Duration) {
         let counter = self.counter(kind);
         let is_awaited = AWAITED.get() > 0 || self.waiting.load(Relaxed) > 0;

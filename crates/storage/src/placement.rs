@@ -38,7 +38,7 @@ pub enum OpenMode {
     Write,
     /// The store must exist. Takes a shared lock. Nothing is created or removed.
     ReadOnly,
-    /// Like `ReadOnly`, but the root and any other file may be missing.
+    /// Like `ReadOnly`, for a damaged store: the root and any other file may be missing.
     Salvage,
 }
 
@@ -83,7 +83,7 @@ pub trait StoreInfo: Send + Sync {
 
 /// The write-ahead logs (WALs) and manifests of a store.
 pub trait LogStore: StoreInfo {
-    /// Creates a log with the first record `first`. The record is written so that
+    /// Creates a log with the first record `first`. This record is written in a way by which
     /// [`LogReader::ours`] can distinguish the log from LevelDB's logs. It is an error if a log
     /// with that number exists.
     fn create_log(&self, id: LogId, kind: LogKind, first: &[u8]) -> Result<Box<dyn LogWriter>>;
@@ -91,13 +91,13 @@ pub trait LogStore: StoreInfo {
     fn open_log(&self, id: LogId, kind: LogKind) -> Result<Box<dyn LogReader>>;
     /// Prepares a WAL that was written before the store was opened, so that an open for writing can
     /// replay it. If tables will point into the WAL, all bytes that later reads return must be
-    /// durable. The WAL is therefore synced, and bytes that exist only in the page cache are
-    /// dropped.
+    /// durable. Therefore the call syncs the WAL and drops the bytes that exist only in the page
+    /// cache.
     fn prepare_replay(&self, _log: LogId) -> Result<()> {
         Ok(())
     }
-    /// Returns how many closed WALs (they take no more writes) may keep a file descriptor until
-    /// their entries are durable in tables. When this number is reached, the caller must call
+    /// Returns how many closed WALs (WALs that take no more writes) may keep a file descriptor
+    /// until their entries are durable in tables. When this number is reached, the caller must call
     /// [`commit`](Durability::commit).
     fn closed_wals_max(&self) -> usize {
         usize::MAX
@@ -121,15 +121,16 @@ pub trait ValueStore: StoreInfo {
     fn open_segment(&self, object: ObjectId) -> Result<Arc<dyn SegmentReader>> {
         Err(Error::Unsupported(format!("{} has no value log, so no {object:?}", self.name())))
     }
-    /// Informs storage that no further flush job will [depend](TableSink::rely_on) on WAL `log`:
-    /// the memtable of the WAL is flushed, or the WAL has no entry that tables need.
+    /// Informs storage that no further flush job will [depend](TableSink::rely_on) on WAL `log`.
+    /// The reason is that the memtable of the WAL is flushed, or that the WAL has no entry that
+    /// tables need.
     fn wal_flushed(&self, log: LogId) {
         let _ = log;
     }
     /// Returns the value of the put of key `user` with sequence number `seq`. `stored` is the
-    /// stored form of the value in a table or memtable. May be called only in a store whose
-    /// [`Layout::values`](terrace_format::Layout) separates keys and values. The value is always
-    /// verified, whatever `how` requests.
+    /// stored form of the value in a table or memtable: the value itself or a reference to it. May
+    /// be called only in a store whose [`Layout::values`](terrace_format::Layout) separates keys
+    /// and values. The value is always verified, even if `how` does not request this.
     fn value(&self, user: &[u8], seq: SeqNo, stored: Bytes, how: TableReadOptions) -> Result<Bytes> {
         let _ = (user, seq, how);
         Ok(stored)
@@ -153,12 +154,12 @@ pub trait ValueStore: StoreInfo {
         let _ = stored;
     }
     /// Makes `segments` the victims of value-log GC. From this call on, jobs relocate the live
-    /// values of these segments, so that in the end no table points into them.
+    /// values of these segments, so that finally no table points into them.
     fn set_gc_victims(&self, segments: BTreeSet<ObjectId>) {
         let _ = segments;
     }
-    /// Returns the victims (segments that GC empties) that have values which jobs could not read
-    /// since the last call of this function. Tables still point to these values.
+    /// Returns the victims (segments that GC empties) with values that jobs could not read since
+    /// the last call of this function. Tables still point to these values.
     fn unrelocated_victims(&self) -> BTreeSet<ObjectId> {
         BTreeSet::new()
     }
@@ -179,8 +180,9 @@ pub trait TableStore: StoreInfo {
     /// Opens a table that may be damaged, to read its intact part. Of `table`, only the fields that
     /// locate the table are used.
     fn salvage(&self, table: &TableMeta) -> Result<Box<dyn Salvage>>;
-    /// Returns the tables that the directory in a bundle (one file with several SSTables) lists,
-    /// without tables whose space was deallocated. The returned metadata has no key bounds.
+    /// Returns the tables that a bundle (one file with several SSTables) lists in its own
+    /// directory, without tables whose space was deallocated. The returned metadata has no key
+    /// bounds.
     fn tables_in(&self, _bundle: TableId) -> Result<Vec<TableMeta>> {
         Ok(Vec::new())
     }
@@ -198,8 +200,8 @@ pub trait RootStore: StoreInfo {
     fn publish_root(&self, manifest: LogId) -> Result<()>;
     /// Returns the manifest at which the store begins; `None` if there is no store yet.
     fn load_root(&self) -> Result<Option<LogId>>;
-    /// Writes the text of the format file durably. Must be called before a feature that the text
-    /// announces is used for the first time.
+    /// Writes the text of the format file durably. The engine must call this method before it uses
+    /// a feature that the text announces for the first time.
     fn publish_format_file(&self, text: &str) -> Result<()>;
     /// Returns the text of the format file; `None` if there is none.
     fn load_format_file(&self) -> Result<Option<String>>;
@@ -210,9 +212,10 @@ pub trait ObjectStore: StoreInfo {
     /// Lists all objects. The list is sufficient for a repair without a manifest. Files with
     /// unknown names are not listed and not touched.
     fn list(&self) -> Result<Vec<Listed>>;
-    /// Removes an object. Removing a table in a bundle deallocates its space, unless it is the last
-    /// table of the bundle. An absent object is no error. If a WAL has two files, only the file of
-    /// `object` is removed. The caller must follow the removal rule of docs/durability.md.
+    /// Removes an object. The removal of a table in a bundle deallocates the table's space, unless
+    /// it is the last table of the bundle. An absent object is no error. If a WAL has two files,
+    /// only the file of `object` is removed. The caller must follow the removal rule of
+    /// docs/durability.md.
     fn remove(&self, object: ObjectId) -> Result<()>;
     /// Creates a durable copy of `object` under `lost/`; for a WAL, a copy of all its files. The
     /// object itself stays.
@@ -224,7 +227,8 @@ pub trait ObjectStore: StoreInfo {
     fn file_of(&self, object: ObjectId) -> Result<TableFile>;
     /// Adopts (takes over) finished tables, bundles and segments under the given numbers, by hard
     /// links if possible, else by copies. The files are synced and survive a power cut at return,
-    /// unless the durability mode is `none`. Earlier syncs of the other store are not relied on.
+    /// unless the durability mode is `none`. The sync is made even if the other store has synced
+    /// the files.
     fn adopt(&self, files: &[(TableFile, ObjectId)]) -> Result<Adopted>;
     /// Returns the number of bytes that can still be written; `None` if unknown.
     fn free_bytes(&self) -> Option<u64> {
@@ -244,8 +248,8 @@ pub trait Durability: StoreInfo {
     /// `none`.
     fn promises(&self) -> bool;
     /// Makes `tables` durable if the store was last used in the durability mode `none`, in which
-    /// nothing is synced. Must be called when the store is opened, before the tables are reported
-    /// as durable.
+    /// nothing is synced. The engine must call this method when it opens the store, before it
+    /// reports the tables as durable.
     fn settle(&self, tables: &[TableMeta]) -> Result<()>;
     /// Makes the manifest `id` durable. This manifest was written before the store was opened, and
     /// the root names it.
@@ -254,15 +258,15 @@ pub trait Durability: StoreInfo {
     /// durability mode `none`.
     fn unsynced(&self) -> bool;
     /// Cancels the sync of a table that became obsolete before the version edit that adds it was
-    /// committed to the manifest. If the sync has not begun, it is never made, and the caller
-    /// [removes](ObjectStore::remove) the table. Returns `None` if the sync has begun. Does no I/O;
-    /// dropping the result closes the file, which is I/O.
+    /// committed to the manifest. If the sync has not begun, it is never made, and the caller must
+    /// [remove](ObjectStore::remove) the table. Returns `None` if the sync has begun. The call does
+    /// no I/O; the drop of the result closes the file, which is I/O.
     fn cancel_sync(&self, _table: &TableMeta) -> Option<Finished> {
         None
     }
     /// Returns whether durability handles become durable by commits that the file system makes
-    /// anyway, later than by a call of [`commit`](Durability::commit). A forced commit is then
-    /// needed only in an emergency.
+    /// anyway. These commits come later than a call of [`commit`](Durability::commit) could make
+    /// the handles durable, but a forced commit is needed only in an emergency.
     fn waits_for_fs_commit(&self) -> bool {
         false
     }

@@ -66,9 +66,9 @@ impl Watch {
     /// change any more.
     ///
     /// The returned handle covers all of these files and their present names. Rename a file before
-    /// this call, not after it. The call returns without waiting, unless a large part of the
-    /// process's descriptors belong to files that wait already. In that case the call first syncs
-    /// these files.
+    /// this call, not after it. The call returns without waiting, with one exception: if earlier
+    /// files that still wait hold a large part of the process's descriptors, the call first syncs
+    /// those files.
     pub fn watch(&self, files: impl IntoIterator<Item = File>) -> Result<DurabilityHandle> {
         let files = files.into_iter().map(|file| self.finished(file)).collect::<Result<_>>()?;
         self.tracker.watch(&self.fs, files, &self.io_stats)
@@ -89,7 +89,8 @@ impl Watch {
     }
 
     /// Returns whether the files of `handle` are durable. Returns the error if they never will be.
-    /// The call also makes progress for all other handles, so it must be called repeatedly.
+    /// Each call also makes progress for all other handles of this watch, so the caller must call
+    /// this method repeatedly.
     pub fn is_committed(&self, handle: &DurabilityHandle) -> Result<bool> {
         self.tracker.advance(&self.fs, &self.io_stats)?;
         handle.is_durable()

@@ -2,7 +2,7 @@
 use std::{io, ops::Range};
 
 /// Reports and manages the disk space and the descriptors of a file system. Every method has a
-/// default for file systems that count neither.
+/// default, for file systems that count neither space nor descriptors.
 pub trait Capacity: Send + Sync {
     /// Returns the number of bytes that can still be allocated; `None` if unknown.
     fn free_bytes(&self) -> Option<u64> {

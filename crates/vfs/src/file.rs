@@ -27,9 +27,9 @@ pub trait WriteFile: Send + Sync {
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
-    /// Writes all appended bytes to the device and waits until they are written. The next journal
-    /// [commit](crate::JournalCommit::commit) makes them durable; this call does not force a
-    /// commit.
+    /// Writes all appended bytes to the device and waits until they are written. The call forces no
+    /// journal commit. The next journal [commit](crate::JournalCommit::commit) makes the bytes
+    /// durable.
     fn write_back(&self) -> io::Result<()>;
 }
 

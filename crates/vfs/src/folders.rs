@@ -18,8 +18,8 @@ pub trait Folders: Send + Sync {
     fn link_into(&self, from: &str, to: &str) -> io::Result<()>;
     /// Makes the files in these folders, the names of these files, and the names of the folders
     /// durable. The call may sync other files too, and may fail because of files of another writer.
-    /// A failure is reported to only one call. Therefore only one part of a store may make these
-    /// calls, and it must remember failures.
+    /// The kernel reports a failure to only one call. Therefore only one part of a store may make
+    /// these calls, and it must remember failures.
     fn sync_folders(&self, names: &[String]) -> io::Result<()>;
     /// Returns the maximum length in bytes of one part of a name.
     fn name_bytes_max(&self) -> io::Result<usize>;

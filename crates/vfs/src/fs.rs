@@ -1,9 +1,9 @@
 //! The interface of file systems: one flat directory of append-only files.
 //!
 //! Real directories, directories in memory and raw devices implement this interface, and so do the
-//! models of `terrace-sim` for crashes, faults and scrambled reads. The models are at this level,
-//! below the storage crate, because power cuts, full disks and torn writes affect files and not
-//! tables (docs/decisions/0003-file-seam.md). The engine does not use this interface directly.
+//! models of `terrace-sim` for crashes, faults and scrambled reads. The models are below the
+//! storage crate, because power cuts, full disks and torn writes affect files and not tables
+//! (docs/decisions/0003-file-seam.md). The engine does not use this interface directly.
 use crate::{
     capacity::Capacity,
     file::{ReadFile, WriteFile},
@@ -26,9 +26,9 @@ pub struct DirEntry {
 /// to write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileUse {
-    /// A log that is appended to and synced many times. If the mode is [`WalWriteMode::Map`], zeros
-    /// may follow the appended bytes until the writer [ends](WriteFile::end) the file or is
-    /// dropped. After a kill of the process the zeros stay in the file.
+    /// A log that is appended to and synced many times. In mode [`WalWriteMode::Map`], the file may
+    /// have zeros after the appended bytes until the writer [ends](WriteFile::end) the file or is
+    /// dropped. If the process is killed, the zeros stay in the file.
     Log(WalWriteMode),
     /// A table, which is written once. Tables of deeper levels exist longer.
     Table {
@@ -64,22 +64,22 @@ pub trait FileSystem: Send + Sync {
     /// Creates an empty file. Returns `AlreadyExists` if the name is taken.
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>>;
     /// Creates a file as [`create`](FileSystem::create) does, for a known purpose. A file system
-    /// ignores a purpose that it does not support.
+    /// ignores the purpose if it does not support it.
     fn create_for(&self, name: &str, file_use: FileUse) -> io::Result<Box<dyn WriteFile>> {
         let _ = file_use;
         self.create(name)
     }
     /// Opens an existing file for reading.
     fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>>;
-    /// Renames `from` to `to` atomically, which replaces a file `to`. The new name is durable after
-    /// [`sync_directory`](FileSystem::sync_directory).
+    /// Renames `from` to `to` atomically. An existing file `to` is replaced. The new name is
+    /// durable after [`sync_directory`](FileSystem::sync_directory).
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     /// Gives the file `from` the second name `to`. If there are no hard links, copies the file. The
     /// call replaces no file: it returns `AlreadyExists` if `to` is taken. Creates `lost/` if `to`
     /// is in it.
     fn link(&self, from: &str, to: &str) -> io::Result<()>;
-    /// Returns the descriptor of the directory, from which another directory can link files; `None`
-    /// if there is no descriptor.
+    /// Returns the descriptor of the directory, so that another directory can make hard links to
+    /// its files; `None` if there is no descriptor.
     fn directory(&self) -> Option<Arc<File>> {
         None
     }
@@ -110,8 +110,8 @@ pub trait FileSystem: Send + Sync {
     /// Returns `WouldBlock` if another holder prevents that. If the lock file is missing or the
     /// file system is read-only, a shared lock succeeds without creating the file.
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn DirectoryLock>>;
-    /// Returns the file system's journal, by which it makes many files durable in one commit;
-    /// `None` if it has none.
+    /// Returns the file system's journal, which makes many files durable in one commit; `None` if
+    /// it has none.
     fn journal(&self) -> Option<&dyn JournalCommit> {
         None
     }
@@ -135,12 +135,12 @@ pub trait DirectoryLock: Send + Sync {
 /// A lock without effect, for a directory that needs no lock.
 impl DirectoryLock for () {}
 
-/// Returns the journal of `fs`. The error is the reason why it has none.
+/// Returns the journal of `fs`. The error is the reason why `fs` has no journal that can be used.
 pub fn journal_of(fs: &dyn FileSystem) -> Result<&dyn JournalCommit, String> {
     fs.journal().ok_or_else(|| "it has no one journal that commits all of its files".into())
 }
 
-/// Copies a file between directories. If an error occurs, it removes the incomplete copy.
+/// Copies a file between directories. After an error, removes the incomplete copy.
 pub fn copy(from: &dyn FileSystem, name: &str, here: &(impl FileSystem + ?Sized), to: &str) -> io::Result<()> {
     const PIECE_BYTES: u64 = 1 << 20;
     let source = from.open(name)?;

@@ -1,5 +1,5 @@
-//! A lock on a directory that excludes other holders within this process. The lock has either one
-//! writer or any number of readers.
+//! A lock on a directory within this process: it excludes other holders in the same process. The
+//! lock has either one writer or any number of readers.
 use crate::fs::DirectoryLock;
 use parking_lot::Mutex;
 use std::{io, sync::Arc};
@@ -17,7 +17,7 @@ enum Held {
 }
 
 impl Holders {
-    /// Takes the lock, exclusively or shared. Returns `WouldBlock` if another holder excludes this.
+    /// Takes the lock, exclusively or shared. Returns `WouldBlock` if another holder prevents it.
     pub fn hold(&self, exclusive: bool) -> io::Result<Hold> {
         let mut held = self.0.lock();
         let first = *held == Held::Free;

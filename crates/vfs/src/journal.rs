@@ -2,16 +2,16 @@
 use crate::file::WriteFile;
 use std::{io, time::Duration};
 
-/// A journal. All written-back bytes and all changes of names belong to transactions. Transactions
-/// commit in order, either periodically or on demand.
+/// A journal of a file system. All written-back bytes and all changes of names belong to
+/// transactions. Transactions commit in order, either periodically or on demand.
 pub trait JournalCommit: Send + Sync {
     /// Commits the running transaction. All present names, and all files that were [written
-    /// back](WriteFile::write_back), then survive a power cut. This is only guaranteed if
-    /// [`commit_interval`](JournalCommit::commit_interval) returns no error.
+    /// back](WriteFile::write_back), then survive a power cut. The commit gives this guarantee only
+    /// if [`commit_interval`](JournalCommit::commit_interval) returns no error.
     fn commit(&self) -> io::Result<()>;
     /// Returns the interval at which the journal commits without a request; [`Duration::MAX`] means
-    /// never. The error is the reason why a commit guarantees nothing here. The directory need not
-    /// exist yet.
+    /// never. The error is the reason why a commit of this journal guarantees nothing. The
+    /// directory need not exist yet.
     fn commit_interval(&self) -> Result<Duration, String>;
     /// Returns the number of finished commits, as the kernel counts them. The count also increases
     /// after the journal was aborted. To detect an aborted journal, the caller calls

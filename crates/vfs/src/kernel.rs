@@ -22,18 +22,20 @@ use std::{
     sync::atomic::{AtomicI32, Ordering::Relaxed},
 };
 
-/// The scheduler slice of a background thread in nanoseconds. It is longer than the slices of
-/// other threads, which are 3 ms or less. The scheduler therefore lets other threads preempt it.
+/// The scheduler slice of a background thread in nanoseconds. Other threads have slices of 3 ms or
+/// less. Because this slice is longer, the scheduler lets other threads preempt the background
+/// thread.
 const TURN_NS: u64 = 20_000_000;
 
-/// A mapped range of a file that is being written. Bytes that are copied into it are immediately
-/// in the page cache and survive the end of the process.
+/// A mapped range of a file that is being written. Bytes that are copied into it are immediately in
+/// the page cache and survive the end of the process.
 ///
 /// # When the device fails
 /// If a page cannot be read back, the process ends (`SIGBUS`) with a message that names the file.
-/// This happens if the file was truncated, or if memory pressure had evicted a page and the device
-/// failed to return it. The effect is that of a kill, which loses no acknowledged write. A full
-/// disk does not cause this, because the range is allocated first.
+/// This happens if the file was truncated, or if the kernel had evicted a page under memory
+/// pressure and the device failed to return it. The effect is that of a kill, which loses no
+/// acknowledged write. A full disk does not end the process, because the range is allocated before
+/// it is mapped.
 pub(crate) struct Window {
     start: NonNull<c_void>,
     bytes: NonZeroUsize,
@@ -42,7 +44,7 @@ pub(crate) struct Window {
 // SAFETY: the mapping belongs to the process, not to a thread, and it is written only through
 // `&mut self`.
 unsafe impl Send for Window {}
-// SAFETY: as for `Send`, the mapping belongs to the process, and only `&mut self` writes it.
+// SAFETY: the mapping belongs to the process, not to a thread, and only `&mut self` writes it.
 // `touch` takes a shared reference, but it changes no byte.
 unsafe impl Sync for Window {}
 
@@ -131,12 +133,14 @@ pub(crate) fn write_back(file: &File) -> io::Result<()> {
 
 /// Makes the calling thread, and the threads that it starts later, background threads. When a
 /// background thread wakes up, it does not preempt the running thread; it waits for a free
-/// processor or for the end of the running thread's slice. On Linux 6.12 and later, which supports
-/// long slices, a foreground thread that wakes up preempts a background thread immediately. On
-/// older kernels the foreground thread waits some milliseconds until the background thread's slice
-/// ends. Scheduling in this way only improves speed.
+/// processor or for the end of the running thread's slice. The other direction depends on the
+/// kernel. On Linux 6.12 and later, which supports long slices, a foreground thread that wakes up
+/// preempts a background thread immediately. On older kernels the foreground thread waits some
+/// milliseconds until the background thread's slice ends. This scheduling only improves speed, so
+/// errors of the system calls are ignored.
 pub fn run_in_background() {
-    /// The size of `sched_attr` in its first version, which has all fields used here.
+    /// The size of the kernel's `sched_attr` in its first version, which has all fields that
+    /// Terrace sets.
     const BYTES: u32 = size_of::<libc::sched_attr>() as u32;
     let priority = libc::sched_param { sched_priority: 0 };
     let mut how = libc::sched_attr {
@@ -153,8 +157,8 @@ pub fn run_in_background() {
     // writes at most `BYTES` bytes into `how`, and later reads `BYTES` bytes from `how`. Both
     // variables live until the calls return.
     unsafe {
-        // If a process chose another scheduling class, such as real time or idle, the class is
-        // kept.
+        // If the process has chosen another scheduling class, such as real time or idle, the thread
+        // keeps that class.
         if libc::sched_getscheduler(0) != libc::SCHED_OTHER {
             return;
         }
@@ -167,36 +171,38 @@ pub fn run_in_background() {
 }
 
 /// Registers `handler` to run in every forked child from now on, before any other code of the
-/// child. The handler may only do what a signal handler may do: threads of the parent, which do
-/// not exist in the child, may hold any lock.
+/// child. The handler may only do what a signal handler may do. The reason: threads of the parent,
+/// which do not exist in the child, may hold any lock.
 pub(crate) fn at_fork(handler: extern "C" fn()) {
     let handler: unsafe extern "C" fn() = handler;
-    // SAFETY: `handler` exists as long as this library is loaded, and the C library forgets it when
-    // this library is unloaded. The call fails only if memory is short. Then forked children are
-    // not detected, as in any program without such a handler.
+    // SAFETY: `handler` exists as long as this library is loaded, and the C library unregisters it
+    // when this library is unloaded. The call fails only if memory is short. Then forked children
+    // are not detected, as in any program without such a handler.
     unsafe { libc::pthread_atfork(None, None, Some(handler)) };
 }
 
-/// A descriptor that replaces others in a forked child. It is opened before the fork, because a
-/// child may have no unused descriptor.
+/// A descriptor that replaces another descriptor in a forked child. It is opened before the fork,
+/// because a child may have no unused descriptor.
 static USELESS: AtomicI32 = AtomicI32::new(-1);
 
-/// Prepares [`replace_in_child`]. Must be called before the first fork.
+/// Prepares [`replace_in_child`]: opens the descriptor that will replace others. Must be called
+/// before the first fork.
 pub(crate) fn prepare_to_replace() {
     if USELESS.load(Relaxed) < 0 {
         // SAFETY: the call accesses only the path, a constant that ends in a zero byte.
         let useless = unsafe { libc::open(c"/".as_ptr(), libc::O_PATH | libc::O_CLOEXEC) };
         if useless >= 0 && USELESS.compare_exchange(-1, useless, Relaxed, Relaxed).is_err() {
-            // SAFETY: another thread has stored its own descriptor, so `useless` is not stored
-            // anywhere.
+            // SAFETY: another thread has stored its own descriptor first, so `useless` is not
+            // stored anywhere, and this function closes it.
             unsafe { libc::close(useless) };
         }
     }
 }
 
-/// Replaces `descriptor` by one that can be neither read nor written. The calling process must be
-/// a child that was just forked. Afterwards the child holds no lock through the descriptor, and
-/// the descriptor's number stays in use. Makes only calls that a signal handler may make.
+/// Replaces `descriptor` by one that can be neither read nor written. The calling process must be a
+/// child that was just forked. Afterwards the child holds no lock through the old descriptor, and
+/// the number of the descriptor stays in use. The function makes only calls that a signal handler
+/// may make.
 pub(crate) fn replace_in_child(descriptor: RawFd) {
     let useless = USELESS.load(Relaxed);
     if useless >= 0 && useless != descriptor {
@@ -207,13 +213,13 @@ pub(crate) fn replace_in_child(descriptor: RawFd) {
     }
 }
 
-/// Lists the names in the open directory `folder`, without `.` and `..`, in any order. The
-/// iterator of the standard library is not used: it panics if closing the directory returns an
-/// error, as network file systems may.
+/// Lists the names in the open directory `folder`, without `.` and `..`, in any order. The iterator
+/// of the standard library is not used, because it panics if closing the directory returns an
+/// error, as network file systems may do.
 pub(crate) fn entries(folder: OwnedFd) -> io::Result<Vec<OsString>> {
     let (descriptor, mut found) = (folder.into_raw_fd(), Vec::new());
-    // SAFETY: the descriptor is open and now belongs to the list, which closes it; if `fdopendir`
-    // fails, the code below closes the descriptor.
+    // SAFETY: the descriptor is open. From now on the directory stream owns and closes it. If
+    // `fdopendir` fails, this function still owns the descriptor and closes it below.
     let list = unsafe { libc::fdopendir(descriptor) };
     if list.is_null() {
         let failed = io::Error::last_os_error();
@@ -223,7 +229,7 @@ pub(crate) fn entries(folder: OwnedFd) -> io::Result<Vec<OsString>> {
     }
     let outcome = loop {
         Errno::clear();
-        // SAFETY: the list is open, and no other thread has it.
+        // SAFETY: the list is open, and no other thread uses it.
         let entry = unsafe { libc::readdir64(list) };
         if entry.is_null() {
             break match Errno::last() {

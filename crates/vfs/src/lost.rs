@@ -7,8 +7,8 @@ pub fn set_aside_from(name: &str) -> Option<FileName> {
     let numbered =
         name.rsplit_once('-').filter(|(_, copy)| !copy.is_empty() && copy.bytes().all(|b| b.is_ascii_digit()));
     let stem = numbered.map_or(name, |(stem, _)| stem);
-    // `MANIFEST-000005` looks like a name with the suffix of a copy, but it is the name of an
-    // original.
+    // The name `MANIFEST-000005` ends like the name of a copy (in a hyphen and a number), but it is
+    // the name of an original. So the whole name is parsed first.
     FileName::parse(name).or_else(|| FileName::parse(stem))
 }
 

@@ -47,7 +47,7 @@ struct Mapping {
 
 // SAFETY: the pages are never written, and the pointer is used only to unmap them, once.
 unsafe impl Send for Mapping {}
-// SAFETY: as for `Send`, the pages are never written.
+// SAFETY: the pages are never written, so several threads may read them.
 unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
@@ -83,15 +83,15 @@ pub(crate) fn map(file: &File) -> io::Result<Bytes> {
 pub fn prefetch(bytes: &[u8]) {
     for line in bytes.chunks(64) {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: every processor of this architecture has the instruction. It changes no program
-        // state and never faults.
+        // SAFETY: every x86-64 processor has the prefetch instruction. The instruction changes no
+        // program state and never faults.
         unsafe {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast());
         }
         #[cfg(target_arch = "aarch64")]
-        // SAFETY: every processor of this architecture has the instruction. It never faults, and it
-        // changes no register and no flag.
+        // SAFETY: every AArch64 processor has the prefetch instruction. The instruction never
+        // faults, and it changes no register and no flag.
         unsafe {
             std::arch::asm!("prfm pldl1keep, [{}]", in(reg) line.as_ptr(), options(readonly, nostack, preserves_flags));
         }
@@ -120,9 +120,9 @@ pub(crate) fn watch() {
     });
 }
 
-/// Prints the name of the file whose mapped page is missing, and restores the previous handler of
-/// the signal, which by default ends the process. It calls only `open`, `read`, `write`, `close`
-/// and `sigaction`, which a signal handler may call.
+/// Prints the name of the file whose mapped page is missing. Then restores the previous handler of
+/// the signal, which by default ends the process. The function calls only `open`, `read`, `write`,
+/// `close` and `sigaction`, which a signal handler may call.
 extern "C" fn page_missing(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid description of the signal.
     let address = unsafe { (*info).si_addr() } as u64;

@@ -151,8 +151,8 @@ impl JournalCommit for MemFs {
         Ok(Duration::ZERO)
     }
 
-    /// In memory no file waits for a journal commit, so each call acts as one more commit: it
-    /// returns a count that is one higher than that of the previous call.
+    /// In memory no file waits for a journal commit. So each call acts as if one more commit had
+    /// finished: it returns a count that is one higher than that of the previous call.
     fn commit_count(&self) -> io::Result<u64> {
         let mut directory = self.0.lock();
         directory.commits += 1;

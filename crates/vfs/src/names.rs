@@ -6,16 +6,18 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// Counts changes of names. A change is counted after it was made. If it were counted before, a
-/// sync in between would mark it as durable although it was not made yet.
+/// Counts changes of names. A change is counted after it was made. In the opposite order, a sync
+/// between the count and the change would mark the change as durable although it was not made yet.
 pub(crate) struct UnsyncedNames {
     changes: AtomicU64,
-    /// Number of changes that are durable. A thread holds this lock during a sync. A caller that
-    /// waited for the lock checks whether that sync has covered its changes.
+    /// Number of changes that are durable. A thread holds this lock during a sync of the directory.
+    /// When a caller has waited for the lock, it checks whether the sync of the other thread has
+    /// covered its changes.
     durable: Mutex<u64>,
 }
 
-/// The initial state has one unsynced change, because an earlier process may have left some.
+/// The initial state has one unsynced change, because an earlier process may have left unsynced
+/// changes.
 impl Default for UnsyncedNames {
     fn default() -> UnsyncedNames {
         UnsyncedNames { changes: AtomicU64::new(1), durable: Mutex::new(0) }
@@ -32,7 +34,7 @@ impl UnsyncedNames {
     }
 
     /// Makes all earlier changes durable by a call of `call`, which syncs the directory. Omits the
-    /// call if another sync has covered these changes.
+    /// call if a sync by another thread has covered these changes.
     pub fn sync(&self, call: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let wanted = self.changes.load(Ordering::SeqCst);
         let mut durable = self.durable.lock();
@@ -95,7 +97,7 @@ mod tests {
                 names.sync(|| {
                     begun.send(()).expect("the other thread receives");
                     is_started.recv().expect("the other thread sends");
-                    // Gives the other thread time to reach the lock.
+                    // The pause gives the other thread time to reach the lock.
                     thread::sleep(Duration::from_millis(50));
                     Err(io::Error::other("no"))
                 })

@@ -1,15 +1,15 @@
-//! Detects forks. An object stores the process that made it, so a forked child can recognize that
-//! it has only a copy of the object.
+//! Detects forks. An object stores the process that made it, so code in a forked child can
+//! recognize that it has only a copy of the object.
 //!
 //! A child made by `fork` has the memory and descriptors of its parent but none of its threads. If
-//! it inherits an open store, the store has no flush thread, its locks may stay locked forever,
-//! and the parent still writes to its files. Code that writes files, waits for threads or takes
-//! locks therefore first checks that it runs in the process that made the object.
+//! the child inherits an open store, the store has no flush thread in the child, its locks may stay
+//! locked forever, and the parent still writes to its files. Code that writes files, waits for
+//! threads or takes locks therefore first checks that it runs in the process that made the object.
 //!
 //! The check costs one load. A handler that libc runs in every child ([`kernel::at_fork`]) counts
-//! forks, and a [`Process`] stores the count at the time it was made. If a child is made by the
-//! system call and not by libc's `fork`, it is not detected. A child that executes another program
-//! (`vfork` or `posix_spawn`) keeps no object of its parent.
+//! forks, and a [`Process`] stores the count at the time it was made. A child that is made by the
+//! system call and not by libc's `fork` is not detected. A child that executes another program
+//! (`vfork` or `posix_spawn`) keeps no object of its parent, so it needs no check.
 use crate::kernel;
 use std::{
     os::fd::{AsFd, AsRawFd, RawFd},
@@ -22,7 +22,7 @@ use std::{
     },
 };
 
-/// Number of forks between the first process that called [`Process::current`] and this process.
+/// Number of forks between the process that first called [`Process::current`] and this process.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 /// The id of this process; 0 before the first call of [`Process::current`].
 static PID: AtomicU32 = AtomicU32::new(0);
@@ -82,8 +82,8 @@ extern "C" fn in_child() {
 
 const FREE: RawFd = -1;
 
-/// A slot: the place for one descriptor that forked children must not keep. Slots are in a list
-/// that only grows, and free slots are used again.
+/// A slot: the place for one descriptor that forked children must not keep. The list of slots only
+/// grows, and free slots are reused.
 struct Slot {
     descriptor: AtomicI32,
     next: OnceLock<Box<Slot>>,
@@ -91,9 +91,9 @@ struct Slot {
 
 static FIRST: Slot = Slot { descriptor: AtomicI32::new(FREE), next: OnceLock::new() };
 
-/// Prevents forked children from keeping a descriptor. While this value exists, a forked child
-/// loses the descriptor, so a lock of the open file ends with the parent. In the child the
-/// descriptor's number stays in use, for a descriptor that can be neither read nor written.
+/// A guard: forked children do not keep the descriptor. While this value exists, a forked child
+/// loses its copy of the descriptor, so a lock of the open file ends with the parent. In the child
+/// the descriptor's number stays in use, for a descriptor that can be neither read nor written.
 #[derive(Debug)]
 pub struct KeptFromChildren {
     slot: &'static AtomicI32,

@@ -51,8 +51,8 @@ impl SplitFs {
 
     /// Changes `name` by `call` in the file system that contains it.
     fn change<T>(&self, name: &str, call: impl FnOnce(&dyn FileSystem) -> io::Result<T>) -> io::Result<T> {
-        // Changes of names on the device are counted too, so a sync of the directory may be made
-        // without need.
+        // Changes of names on the device are counted as changes in the directory too, so a later
+        // sync of the directory may be made without need.
         self.names.change(|| call(self.of(name)))
     }
 
@@ -146,7 +146,8 @@ impl FileSystem for SplitFs {
     }
 }
 
-/// Both locks. Fields are dropped in this order, so the lock of the device is released first.
+/// The locks of the directory and of the device. Fields are dropped in the order of their
+/// declaration, so the lock of the device is released first.
 struct Locked {
     _data: Box<dyn DirectoryLock>,
     meta: Box<dyn DirectoryLock>,

@@ -9,14 +9,14 @@ use terrace_storage::{
     placement::{Cursor, Storage, TableReadOptions},
 };
 
-/// The maximum number of misplaced versions that are reported one by one. Further ones are only
-/// counted.
+/// The maximum number of misplaced versions of keys that the check reports one by one. It reports
+/// only the number of all further ones.
 const REPORTED_MAX: usize = 10;
 
-/// Merges all entries of `version`, and returns the problems. One kind of problem is a key that
-/// has an older version in a newer run. The other kind is a table with a sequence number above
-/// `base`, the last sequence number that the manifest records. Returns an error if a table cannot
-/// be read.
+/// Merges all entries of `version` and returns two kinds of problems. The first kind is a key that
+/// has an older version in a newer sorted run. The second kind is a table with a sequence number
+/// above `base`, the last sequence number that the manifest records. Returns an error if a table
+/// cannot be read.
 pub fn check(storage: &dyn Storage, order: &KeyOrder, version: &Version, base: SeqNo) -> Result<Vec<String>> {
     let mut walks: Vec<Walk<'_>> = Vec::new();
     for &(level, ref run) in version.runs() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// time that these bytes need at the configured rate.
 #[derive(Debug, Default)]
 pub struct CompactionRate {
-    /// The number of written bytes that `due` already includes.
+    /// The number of written bytes for which `due` already allows time.
     accounted: u64,
     /// The time at which compactions at exactly the configured rate would have written all
     /// accounted bytes.
@@ -15,7 +15,8 @@ pub struct CompactionRate {
 impl CompactionRate {
     /// Updates the written bytes to `total`, the bytes that all compactions have written by the
     /// time `now`. Returns how long compactions must pause so that they write at most `per_second`
-    /// bytes per second. Time in which compactions write less does not allow a higher rate later.
+    /// bytes per second. A period in which compactions wrote less than this rate does not allow a
+    /// higher rate later.
     pub fn wait(&mut self, total: u64, per_second: u64, now: Duration) -> Duration {
         let bytes = total.saturating_sub(self.accounted);
         self.accounted = self.accounted.max(total);

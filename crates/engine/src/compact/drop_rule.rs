@@ -7,8 +7,9 @@
 //! shadows all older entries of the key, so a compaction keeps only one entry per key and stripe.
 use terrace_format::{KeyOrder, Kind, SeqNo, key::Parsed};
 
-/// The sequence numbers at which readers may read now or later. These are the sequence numbers of
-/// the held snapshots, and every sequence number from `visible` on.
+/// The sequence numbers at which readers may read now or later: the sequence numbers of the held
+/// snapshots, and every sequence number from `visible` on. They divide the history into snapshot
+/// stripes.
 #[derive(Clone, Debug, Default)]
 pub struct SnapshotStripes {
     /// Sequence numbers of held snapshots, ascending.
@@ -18,7 +19,8 @@ pub struct SnapshotStripes {
 }
 
 impl SnapshotStripes {
-    /// Makes the stripes of `snapshots`, which must be ascending and at most `visible`.
+    /// Makes the snapshot stripes for `snapshots`, sequence numbers that must be ascending and at
+    /// most `visible`.
     pub fn new(snapshots: Vec<SeqNo>, visible: SeqNo) -> SnapshotStripes {
         debug_assert!(snapshots.is_sorted());
         SnapshotStripes { snapshots, visible }
@@ -43,8 +45,8 @@ impl SnapshotStripes {
     }
 }
 
-/// Applies the drop rule to the entries of one compaction, which must be passed in internal-key
-/// order. The rule stores the user key and sequence number of the previous entry.
+/// Applies the drop rule to the entries of one compaction, which must pass them in internal-key
+/// order. The rule stores the user key and the sequence number of the previous entry.
 #[derive(Clone, Debug)]
 pub struct DropRule {
     readers: SnapshotStripes,
@@ -64,8 +66,8 @@ impl DropRule {
         &self.readers
     }
 
-    /// Returns whether the compaction may drop `entry`. The callback `is_bottom` returns whether no
-    /// older sorted run outside the compaction may hold an entry of the key.
+    /// Returns whether the compaction may drop `entry`. The callback `is_bottom` returns true if no
+    /// older sorted run outside the compaction can hold an entry of the key.
     pub fn entry(&mut self, order: &KeyOrder, entry: &Parsed<'_>, is_bottom: impl FnOnce() -> bool) -> bool {
         self.begins = self.last_user.as_deref().is_none_or(|last| order.user(last, entry.user).is_ne());
         if self.begins {
@@ -75,8 +77,9 @@ impl DropRule {
             self.last_seq = SeqNo::MAX;
         }
         let shadowed = !self.begins && self.readers.same_stripe(entry.seq, self.last_seq);
-        // Every reader sees this tombstone. All older entries of the key are in this compaction,
-        // and the rule drops them too, because they are in one stripe with the tombstone.
+        // A tombstone may be dropped if every reader sees it and all older entries of its key are
+        // inputs of this compaction. The rule drops these older entries too, because they are in
+        // the same snapshot stripe as the tombstone.
         let obsolete_tombstone = entry.kind == Kind::Delete && entry.seq <= self.readers.oldest() && is_bottom();
         self.last_seq = entry.seq;
         shadowed || obsolete_tombstone
@@ -92,9 +95,10 @@ impl DropRule {
         (self.last_user, self.last_seq, self.begins) = place;
     }
 
-    /// Returns whether the last entry was the first entry of its user key in the compaction. If the
-    /// rule drops the first entry of a key and keeps a later one, the method returns false for the
-    /// later one. The only effect is that an output table may end a little later.
+    /// Returns whether the entry that was checked last is the first entry of its user key in the
+    /// compaction. Suppose the rule drops the first entry of a key and keeps a later one: for the
+    /// later entry the method returns false. The only effect is that an output table may end a
+    /// little later.
     pub fn begins_key(&self) -> bool {
         self.begins
     }
@@ -123,8 +127,8 @@ mod tests {
     #[test]
     fn keeps_every_entry_that_a_reader_may_see() {
         use Kind::{Delete, Put};
-        // A case: the snapshots, the result of `is_bottom`, the entries, and for each entry whether
-        // the rule drops it.
+        // One test case: the snapshots, the result of `is_bottom`, the entries, and for each entry
+        // whether the rule must drop it.
         type Case<'a> = (&'a [u64], bool, &'a [(&'a str, u64, Kind)], &'a [bool]);
         let cases: [Case<'_>; 10] = [
             (&[], false, &[("a", 5, Put), ("a", 3, Put), ("b", 4, Put)], &[false, true, false]),

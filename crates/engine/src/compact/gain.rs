@@ -1,13 +1,15 @@
-//! Estimates the gain of a compaction that is started to remove garbage. This module does no I/O.
+//! Estimates the gain of a compaction that is started to remove garbage, which is the number of
+//! bytes that it reclaims. This module does no I/O.
 use super::{limits::Limits, situation::Situation};
 use crate::version::{Contents, TableRef};
 
-/// In an idle store, a share of garbage that is smaller by this factor justifies a compaction.
+/// The factor by which the required share of garbage is divided in an idle store: there a
+/// compaction starts for a quarter of the garbage.
 const IDLE_FACTOR: u64 = 4;
-/// The ratio of entry sizes at which puts count as shadowing while the store receives writes. If
-/// the entries below are larger than the puts by more than this factor on average, the puts are
-/// expected to shadow them. The reason: small puts have few bytes, so their level does not become
-/// due by its bytes, and the large garbage below it would stay.
+/// While the store receives writes, puts count as shadowing only if the entries in the level below
+/// are on average larger than the puts by more than this factor. The reason: small puts have few
+/// bytes, so their level does not become due by its bytes. Without this rule the large garbage in
+/// the level below would stay.
 pub const SIZE_RATIO: u64 = 4;
 /// The assumed size of an entry in bytes, for a table whose number of entries is unknown.
 pub const ENTRY_BYTES: u64 = 1 << 10;
@@ -19,7 +21,7 @@ pub struct Gain {
     pub upper_bytes: u64,
     /// Entries of the upper inputs.
     pub upper_entries: u64,
-    /// The number of tombstones among these entries.
+    /// The number of tombstones among the entries of the upper inputs.
     pub tombstones: u64,
     /// The bytes of the lower inputs (the tables that the upper inputs are merged with).
     pub lower_bytes: u64,
@@ -57,8 +59,8 @@ fn exceeds(part: u64, all: u64, percent: u64, idle: bool) -> bool {
     percent > 0 && part > 0 && u128::from(part) * u128::from(times) >= u128::from(all) * u128::from(percent)
 }
 
-/// Returns whether a rewrite of a table drops enough garbage to be worth its cost. No older table
-/// with keys of its range may be in a deeper level.
+/// Returns whether a rewrite of a table drops enough garbage to be worth its cost. The caller
+/// ensures that no deeper level has a table with keys in the range of this table.
 pub fn is_worth_rewriting(contents: &Contents, percent: u64, idle: bool) -> bool {
     exceeds(contents.garbage(), contents.entries.saturating_add(contents.ranges.len() as u64), percent, idle)
 }
@@ -68,8 +70,8 @@ pub fn visible_to_all(ctx: &Situation<'_>, contents: &Contents) -> bool {
     contents.newest <= ctx.oldest_reader
 }
 
-/// Returns whether a table that a compaction is about to move should be rewritten instead. This is
-/// the case if a rewrite into `output_level` can drop enough garbage.
+/// Returns whether a table that a compaction is about to move into `output_level` should be
+/// rewritten there instead. The result is true if the rewrite can drop enough garbage.
 pub fn should_rewrite(ctx: &Situation<'_>, table: &TableRef, output_level: usize) -> bool {
     let Limits { tombstone_compaction_percent: percent, .. } = *ctx.limits;
     let should_rewrite =
@@ -103,7 +105,8 @@ mod tests {
             (gain(11, 0, 100, 20, 0, 0.0), 11 * MIB, true, true),
             (gain(30, 0, 100, 20, 0, 0.0), 20 * MIB, true, true), // at most the lower inputs
             (gain(10_300, 0, 100, 0, 0, 0.0), 10_300 << 10, true, true), // 1 KiB per unknown entry
-            // Puts of the same size as the entries below count as shadowing only in an idle store.
+            // Puts of the same size as the entries in the level below count as shadowing only in an
+            // idle store.
             (gain(0, 10, 10 * MIB, 20, 0, 1.0), 0, false, true),
             (gain(0, 10, 10 * MIB, 20, 0, 0.1), 0, false, false), // most puts have new keys
             (gain(0, 15, 15, 20, 0, 1.0), 15 * MIB, true, true),  // puts that are small enough

@@ -5,8 +5,8 @@
 /// The last observations of the idle detector. The state lock guards them.
 #[derive(Debug, Default)]
 pub struct IdleDetector {
-    /// The newest sequence number at the end of the last compaction, and whether it was the same at
-    /// the end of the compaction before.
+    /// The newest sequence number at the end of the last compaction, and whether the newest
+    /// sequence number was the same at the end of the compaction before that.
     last_compaction: (u64, bool),
     /// The newest sequence number when the idle timer found that no write had arrived since the
     /// timer's previous tick; `None` if the store is not idle.
@@ -28,20 +28,20 @@ impl IdleDetector {
         self.idle_since = Some(newest);
     }
 
-    /// Records that `newest` is the newest sequence number now. If a write has arrived since the
-    /// store became idle, the store is not idle any more.
+    /// Compares `newest`, the newest sequence number now, with the number at which the store became
+    /// idle. If they differ, a write has arrived, and the store is not idle any more.
     pub fn look(&mut self, newest: u64) {
         self.idle_since = self.idle_since.filter(|idle_since| *idle_since == newest);
     }
 
-    /// Sets whether the store has been idle for a long time. The value does not change until the
-    /// next call.
+    /// Sets whether the store has been idle for a long time. The idle timer is the caller. The
+    /// value stays until the next call.
     pub fn set_long_idle(&mut self, long_idle: bool) {
         self.long_idle = long_idle;
     }
 
-    /// Adds a caller that waits until all background work is done. While there is such a caller,
-    /// work that otherwise needs an idle store may start too.
+    /// Adds a caller that waits until all background work is done. While any caller waits, work
+    /// that otherwise needs an idle store may start too.
     pub fn wait(&mut self) {
         self.waiters += 1;
     }
@@ -61,8 +61,8 @@ impl IdleDetector {
         self.waiters > 0 || self.long_idle
     }
 
-    /// Returns whether writers leave the processors to compactions: no write arrived during the
-    /// last compaction, or the store is idle.
+    /// Returns whether compactions can use the processors without slowing writers. This is the case
+    /// if no write arrived during the last compaction, or if the store is idle.
     pub fn is_quiet(&self) -> bool {
         self.last_compaction.1 || self.idle_since.is_some()
     }

@@ -1,5 +1,5 @@
 //! Selects the inputs of a compaction from one level into the next. Some inputs are necessary for
-//! correct results. The others are added because they make the compaction hardly more expensive.
+//! correct results. Further inputs are added if they make the compaction hardly more expensive.
 use super::{
     gain::should_rewrite,
     plan::{Plan, span},
@@ -9,17 +9,18 @@ use crate::version::{KeyRange, TableRef, run_number};
 use std::sync::Arc;
 use terrace_format::TableId;
 
-/// Returns the compaction of the table `seed`. If other runs of its level overlap the table, the
-/// compaction includes their overlapping tables too.
+/// Returns the compaction whose first input is the table `seed`. If other runs of the level have
+/// tables that overlap `seed`, these tables become inputs too.
 pub fn expand_table(ctx: &Situation<'_>, level: usize, seed: Arc<TableRef>) -> Plan {
     let together = level == 0 || has_several_runs(ctx, level);
     let upper = if together { overlapping(ctx, level, &seed.span()) } else { vec![seed] };
     expand_inputs(ctx, level, upper, true)
 }
 
-/// Makes the plan of a compaction of `upper`. Adds the inputs that are necessary for correct
-/// results, and further tables of `level`, as long as these add no table of the next level. If
-/// `may_move` is set, the compaction may be a trivial move.
+/// Makes the plan of a compaction of the tables `upper`. The function adds the inputs that are
+/// necessary for correct results. It also adds further tables of `level`, as long as they require
+/// no additional table of the next level. If `may_move` is set, the compaction may be a trivial
+/// move.
 pub fn expand_inputs(ctx: &Situation<'_>, level: usize, upper: Vec<Arc<TableRef>>, may_move: bool) -> Plan {
     let Situation { order, version, limits, .. } = ctx;
     let mut upper = with_boundaries(ctx, level, upper);
@@ -84,9 +85,9 @@ pub fn overlapping(ctx: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> V
     }
 }
 
-/// Plans the rewrite in place of one table of `level`: the first table with keys of `range` that
-/// starts after the user key `after` and has a number below `older`. All tables of the level that
-/// share a user key with this table are inputs too.
+/// Plans the rewrite in place of one table of `level`. This is the first table that has keys of
+/// `range`, starts after the user key `after`, and has a number below `older`. All tables of the
+/// level that share a user key with it are inputs too.
 pub fn rewrite_in_place(
     ctx: &Situation<'_>,
     level: usize,
@@ -109,11 +110,11 @@ pub fn lower_inputs(ctx: &Situation<'_>, level: usize, upper: &[Arc<TableRef>]) 
     with_boundaries(ctx, level, overlapping(ctx, level, &KeyRange { from: Some(from), to: Some(to) }))
 }
 
-/// Adds the tables of the level that share a boundary user key with `tables`. A store of LevelDB
-/// may have the versions of one user key in two neighbouring tables, the newer ones in the first
-/// table. If the compaction moved only the first table down, the older versions in its neighbour
-/// would be above the newer ones. Therefore a neighbour that starts with the last user key of an
-/// input becomes an input too.
+/// Adds the tables of the level that share a boundary user key with `tables`. A store that LevelDB
+/// wrote may have the versions of one user key in two neighbouring tables, the newer versions in
+/// the first. If a compaction moved only the first table down, the older versions in the second
+/// table would be in a level above the newer ones. Therefore a neighbour that starts with the last
+/// user key of an input becomes an input too.
 pub fn with_boundaries(ctx: &Situation<'_>, level: usize, mut tables: Vec<Arc<TableRef>>) -> Vec<Arc<TableRef>> {
     if level == 0 || tables.is_empty() {
         return tables;

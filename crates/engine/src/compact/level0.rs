@@ -1,14 +1,15 @@
 //! Picks compactions of level 0.
 //!
-//! Runs of level 0 overlap, so they move to level 1 together. Every read must probe each of these
-//! runs. While a compaction of level 1 runs, the newest runs of level 0 can be merged with each
-//! other (intra-L0 compaction), or the older runs can move down without the newer ones. While all
-//! runs together are small compared to level 1, they may wait.
+//! The runs of level 0 overlap each other, so they move to level 1 together. Every read must probe
+//! each of these runs. While a compaction of level 1 runs, level 0 cannot move into level 1 as a
+//! whole. Meanwhile the newest runs of level 0 can be merged with each other (intra-L0 compaction),
+//! or the older runs can move down without the newer ones. While level 0 is small compared to level
+//! 1, its runs may wait.
 //!
-//! Runs of level 0 are ordered by table number. The engine reserves the number directly above that
-//! of a flushed table. The one output of an intra-L0 compaction takes the number that is reserved
-//! above its newest input. So the output has the position of its inputs even for a reader such as
-//! LevelDB that orders tables by their numbers only.
+//! Runs of level 0 are ordered by table number. For each flushed table, the engine reserves the
+//! number directly above the table's own number. The one output of an intra-L0 compaction takes the
+//! number that is reserved above its newest input. So the output has the position of its inputs
+//! even for a reader such as LevelDB that orders tables by their numbers only.
 use super::{
     inputs::{bytes, expand_inputs},
     plan::Plan,
@@ -45,9 +46,11 @@ pub fn should_wait(ctx: &Situation<'_>) -> bool {
     upper_bytes * 100 < lower_bytes * u128::from(limits.level0_min_overlap_percent)
 }
 
-/// Picks an intra-L0 compaction. It takes neighbouring runs that are not being compacted. The
-/// first of them is the newest run whose output number is reserved. Older runs are added as long
-/// as each of them lowers the bytes per removed run. Returns `None` if these are too few runs.
+/// Picks an intra-L0 compaction: a merge of neighbouring runs of level 0 that are not being
+/// compacted. Some runs have a reserved table number, one above their own, for the output of such a
+/// compaction. The first input is the newest run that has a reserved number. Older runs are added
+/// as long as each of them lowers the bytes per removed run. Returns `None` if too few runs
+/// qualify.
 pub fn pick_intra_l0(ctx: &Situation<'_>) -> Option<Plan> {
     let Situation { version, busy, limits, .. } = ctx;
     let min_runs = usize::try_from(limits.intra_l0_compaction_trigger).ok().filter(|min_runs| *min_runs > 0)?;
@@ -57,8 +60,8 @@ pub fn pick_intra_l0(ctx: &Situation<'_>) -> Option<Plan> {
     let mut upper: Vec<Arc<TableRef>> = Vec::new();
     for table in version.levels[0].tables().skip_while(|table| !newest(table)).take_while(is_free) {
         let (runs, bytes_so_far) = (upper.len() as u64, bytes(&upper));
-        // A compaction of k runs into one removes k − 1 runs. A large run among small ones raises
-        // the bytes per removed run, because the compaction copies the large run.
+        // An intra-L0 compaction of k runs into one removes k − 1 runs. A large run among small
+        // ones raises the bytes per removed run, because the compaction copies the large run.
         let bytes_with = bytes_so_far.saturating_add(table.meta.bytes);
         let costs_more_per_run =
             runs >= 2 && u128::from(bytes_with) * u128::from(runs - 1) > u128::from(bytes_so_far) * u128::from(runs);
@@ -85,9 +88,9 @@ pub fn pick_intra_l0(ctx: &Situation<'_>) -> Option<Plan> {
     })
 }
 
-/// Reduces `plan` to the runs of level 0 that are older than all runs being compacted. If the plan
-/// includes a run, it also includes every older run that overlaps this run. Returns `None` if no
-/// run is left, or if none of the plan's runs is being compacted.
+/// Removes from `plan` all runs of level 0 that are not older than every run that is being
+/// compacted. If the plan keeps a run, it also keeps every older run that overlaps it. Returns
+/// `None` if no run is left, or if none of the plan's runs is being compacted.
 pub fn older_runs_only(ctx: &Situation<'_>, plan: &Plan) -> Option<Plan> {
     let busy = |table: &&Arc<TableRef>| ctx.busy.has(table.meta.id);
     let oldest_busy = plan.upper.iter().filter(busy).map(|table| table.meta.id).min().filter(|_| plan.level == 0)?;

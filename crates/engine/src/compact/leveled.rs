@@ -42,16 +42,17 @@ use terrace_format::LEVELS;
 #[derive(Debug, Default)]
 pub struct Leveled;
 
-/// Returns the compaction score of a level. `idle` says whether the store is idle. A level with a
-/// score of 1 or more is due.
+/// Returns the compaction score of `level`. A level with a score of 1 or more is due for a
+/// compaction. `idle` states whether the store is idle.
 pub fn score(limits: &Limits, sizes: &LevelTargets, level: usize, totals: &LevelTotals, idle: bool) -> f64 {
     let entries = match limits.max_entries_for_level_base {
         0 => 0.0,
         base => totals.entries as f64 / (base as f64 * 10f64.powi(level as i32)),
     };
     if level == 0 {
-        // Level 0 also has a score by bytes because the output of an intra-L0 compaction is only
-        // one run: it costs a point lookup one probe, but a scan still reads all of its entries.
+        // In an idle store with dynamic level bytes, level 0 also has a score by bytes. The output
+        // of an intra-L0 compaction counts as only one run and costs a point lookup one probe, but
+        // a scan still reads all of its entries.
         let l0_bytes = if limits.is_dynamic() && idle {
             totals.bytes as f64 / limits.max_bytes_for_level_base as f64
         } else {
@@ -71,8 +72,9 @@ impl Policy for Leveled {
             if admits(ctx, &reserved, &plan) {
                 return Some(plan);
             }
-            // Reserves the inputs that a running compaction blocks, because that compaction will
-            // end. Inputs that a damaged table blocks are not reserved: the damage does not end.
+            // If a running compaction blocks the inputs, they are reserved, because that compaction
+            // will end. If a damaged table blocks the inputs, they are not reserved, because the
+            // damage does not end.
             if ctx.busy.damage(ctx.order, &plan).is_none() {
                 reserved.push(Reservation::of(ctx.order, &plan));
             }
@@ -97,9 +99,10 @@ impl Policy for Leveled {
     fn plan_range(&self, ctx: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> Option<Plan> {
         let mut upper = overlapping(ctx, level, range);
         if level > 0 && !has_several_runs(ctx, level) {
-            // The plan takes tables with about the bytes of one output table in total, so that a
-            // large range does not become one large compaction. It takes fewer tables if they
-            // overlap many bytes in the next level, as small tables of tombstones do.
+            // The plan takes tables until their total size is about the size of one output table,
+            // so that a large range does not become one large compaction. The plan takes fewer
+            // tables if they overlap many bytes in the next level, as small tables of tombstones
+            // do.
             let (mut sum, mut lower_bytes) = (0u64, 0u64);
             let full = upper.iter().position(|table| {
                 sum = sum.saturating_add(table.meta.bytes);
@@ -113,10 +116,10 @@ impl Policy for Leveled {
         (!upper.is_empty()).then(|| expand_inputs(ctx, level, upper, trivial_moves))
     }
 
-    /// Returns the deepest level, at most level 2, for a flushed table with keys of `range`. In
-    /// level 0 and in all levels down to this one, no table overlaps the range. In the level below
-    /// it, the range overlaps at most `grandparent_bytes`. If level 0 overlaps the range, the
-    /// result is 0. This is LevelDB's rule.
+    /// Returns the level for a flushed table with keys of `range`: the deepest level, at most level
+    /// 2, that meets LevelDB's rule. The rule: no table overlaps the range in level 0 and in all
+    /// levels down to the returned one, and the range overlaps at most `grandparent_bytes` in the
+    /// level below it. If a table of level 0 overlaps the range, the result is 0.
     fn level_for_flush(&self, ctx: &Situation<'_>, range: &KeyRange<'_>) -> usize {
         let deepest = if ctx.limits.is_dynamic() { level_targets::last(&ctx.version.held()).min(2) } else { 2 };
         let levels = &ctx.version.levels;
@@ -143,14 +146,15 @@ impl Policy for Leveled {
 /// The result of the search for inputs in a level that is due.
 enum Pick {
     Plan(Plan),
-    /// A running compaction blocks the first choice. The reservation has the inputs of this choice.
+    /// A running compaction blocks the tables that the policy would choose first. The reservation
+    /// contains the inputs of this choice.
     Blocked(Reservation),
     /// All tables of the level are inputs of running compactions or are blocked by damage.
     None,
 }
 
-/// Returns the levels that are due, with the highest score first. The score ignores tables that
-/// are being compacted. A level 0 that should wait is left out.
+/// Returns the levels that are due, with the highest score first. The scores do not count tables
+/// that are being compacted. Level 0 is left out while it should wait for more runs.
 fn due(ctx: &Situation<'_>, held: &[u64; LEVELS]) -> Vec<usize> {
     let sizes = ctx.limits.level_targets(held);
     let mut due: Vec<(f64, usize)> = (0..LEVELS - 1)
@@ -174,7 +178,8 @@ fn admits(ctx: &Situation<'_>, reserved: &[Reservation], plan: &Plan) -> bool {
     ctx.busy.admits(ctx.order, plan) && (reserved.is_empty() || !blocks_reserved())
 }
 
-/// Picks the first table of `level`, in the order of the policy, whose compaction can start now.
+/// Picks a table of `level` whose compaction can start now: the first such table in the order of
+/// the policy.
 fn pick_table(ctx: &Situation<'_>, level: usize, reserved: &[Reservation]) -> Pick {
     let by_overlap = ctx.limits.min_overlapping_ratio && level > 0;
     let candidates = if by_overlap { by_min_overlap(ctx, level) } else { round_robin(ctx, level) };
@@ -197,8 +202,8 @@ fn pick_table(ctx: &Situation<'_>, level: usize, reserved: &[Reservation]) -> Pi
     blocked
 }
 
-/// Returns all tables of `level` in key order. The list starts after the key at which the level's
-/// last compaction ended, and continues at the first key of the level after the last one.
+/// Returns all tables of `level` in key order, as a round-robin: the list starts after the key at
+/// which the level's last compaction ended, and continues from the level's last table to its first.
 fn round_robin<'a>(ctx: &Situation<'a>, level: usize) -> Box<dyn Iterator<Item = &'a Arc<TableRef>> + 'a> {
     let (runs, pointer) = (&ctx.version.levels[level].runs, ctx.pointer(level));
     let is_passed = |table: &Arc<TableRef>| ctx.order.internal(&table.meta.largest, pointer).is_le();

@@ -7,7 +7,7 @@ use terrace_format::LEVELS;
 pub struct Limits {
     /// The size at which a compaction ends an output SSTable and starts the next one.
     pub target_file_size: u64,
-    /// The target size of level 1. With dynamic level bytes this is the minimum of that target.
+    /// The target size of level 1. With dynamic level bytes it is the minimum of this target size.
     pub max_bytes_for_level_base: u64,
     /// Whether target sizes are computed from the last level upwards (dynamic level bytes). If not,
     /// they are computed from level 1 downwards.
@@ -17,8 +17,8 @@ pub struct Limits {
     pub max_entries_for_level_base: u64,
     /// The number of sorted runs in level 0 at which a compaction of level 0 is due.
     pub level0_file_num_compaction_trigger: u64,
-    /// The number of sorted runs in level 0 at which a compaction of level 0 starts even if
-    /// `level0_min_overlap_percent` is not reached.
+    /// The number of sorted runs in level 0 at which a compaction of level 0 starts even if level 0
+    /// is smaller than `level0_min_overlap_percent` requires.
     pub l0_pressing_runs: u64,
     /// The minimum size of level 0, in percent of the bytes of level 1 that overlap it, at which a
     /// compaction of level 0 is worth the rewrite of level 1. 0 means that every size is
@@ -62,8 +62,9 @@ impl Limits {
         (1..LEVELS).filter(|level| !moves_down(*level)).map(over).fold(0, u64::saturating_add)
     }
 
-    /// Returns the maximum size of a compaction's inputs, in bytes, up to which the picker may add
-    /// further tables from the upper level. These tables must not add a table of the lower level.
+    /// Returns the size limit for the inputs of a compaction, in bytes. Up to this limit the picker
+    /// may add tables of the upper level, as long as they require no additional table of the lower
+    /// level.
     pub fn expanded_bytes(&self) -> u64 {
         self.target_file_size.saturating_mul(25)
     }
@@ -88,8 +89,8 @@ mod tests {
         limits.level_compaction_dynamic_level_bytes = true;
         for (held, want) in [
             ([500, 40, 301, 2999, 0, 0, 0], 2), // level 1 has 40 of 3840 / 100 = 38 bytes
-            // 90 bytes are more than level 2's dynamic target (a tenth of the total), but less than
-            // LevelDB's target of 100.
+            // Level 2 has 90 bytes: more than its dynamic target (a tenth of the total), but less
+            // than the target of 100 bytes that LevelDB would compute from level 1.
             ([0, 9, 90, 500, 0, 0, 0], 0),
             ([0, 0, 4000, 0, 0, 0, 0], 0),
             ([0, 40, 400, 0, 3600, 0, 0], 30), // level 2 will move down without a rewrite

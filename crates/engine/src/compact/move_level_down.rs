@@ -1,6 +1,6 @@
 //! Moves whole levels down by trivial moves. In this way the store gets a new last level without a
-//! rewrite of any table. The last level moves first, because no table is below it; then the other
-//! levels move, one by one.
+//! rewrite of any table. The last level moves first, because no table is below it. Then the levels
+//! above it move, one by one.
 use super::{inputs::expand_inputs, level_targets, plan::Plan, situation::Situation};
 use terrace_format::LEVELS;
 

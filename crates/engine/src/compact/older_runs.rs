@@ -5,9 +5,9 @@ use crate::version::{KeyRange, Run, run_number};
 use std::cmp::Reverse;
 use terrace_format::KeyOrder;
 
-/// The sorted runs of the plan's version that are older than the oldest input. Runs between two
-/// inputs are left out. The reason: a plan's inputs include every older run that overlaps them, so
-/// a run between two inputs holds no key of the inputs.
+/// The sorted runs that are older than the oldest input of a compaction. A run between the newest
+/// and the oldest input is left out, even if the compaction does not merge it. The reason: a plan
+/// skips such a run only if the run holds no key of the inputs.
 pub struct OlderRuns<'a> {
     order: &'a KeyOrder,
     runs: &'a [(usize, Run)],

@@ -24,8 +24,8 @@ pub struct Plan {
     ///
     /// [`TableMeta::run`]: terrace_storage::placement::TableMeta::run
     pub output_run: u64,
-    /// Whether the outputs become a sorted run of which no other table is a part. Such a compaction
-    /// conflicts with another one only if they share an input.
+    /// Whether the outputs become a new sorted run that consists of these outputs only. Such a
+    /// compaction conflicts with another one only if the two share an input.
     pub own_run: bool,
     /// Tables of the level below the output level that overlap the inputs. A later compaction of
     /// the outputs will read these tables.
@@ -33,10 +33,10 @@ pub struct Plan {
     /// The internal key after which the next compaction of `level` picks its first table. An
     /// intra-L0 compaction does not use this field.
     pub pointer: Vec<u8>,
-    /// The version from which the policy made the plan. The job uses it to check which keys have
-    /// older entries in deeper levels. The field is a copy of the version that pins no files. Pins
-    /// are not necessary: the inputs stay live until the edit of this compaction, and of all other
-    /// tables the job uses only the key ranges.
+    /// The version from which the policy made the plan. The compaction job uses it to check which
+    /// keys have older entries in deeper levels. The field is a copy of the version that pins no
+    /// files. Pins are not necessary: the inputs stay live until the job installs its edit, and of
+    /// the tables that are no inputs the job uses only the key ranges.
     pub version: Arc<Version>,
     /// Whether the compaction is a trivial move: all inputs are in one level, and they move down
     /// without a rewrite.
@@ -44,9 +44,9 @@ pub struct Plan {
     /// For an intra-L0 compaction, the table number of its one output. With this number the output
     /// takes the position of the inputs in level 0.
     pub number: Option<TableId>,
-    /// Whether only value-log GC needs this compaction. It is then either a rewrite in place that
-    /// relocates values, or a compaction that exposes shadowed garbage (values to which shadowed
-    /// entries still point).
+    /// Whether only value-log GC needs this compaction. Such a compaction has one of two purposes.
+    /// Either it rewrites tables in place to relocate their values, or it merges shadowed entries
+    /// away, so that GC can see that the values to which they point are garbage.
     pub gc_only: bool,
 }
 

@@ -12,8 +12,8 @@ pub trait Policy: Send + Sync {
     /// compaction is necessary or all of them conflict.
     fn plan(&self, ctx: &Situation<'_>) -> Option<Plan>;
     /// Plans a compaction of tables of `level` with keys of `range`, beginning at the start of the
-    /// range; `None` if there are no such tables. The plan may conflict with running compactions,
-    /// and the caller must check this.
+    /// range. Returns `None` if there are no such tables. The plan may conflict with running
+    /// compactions, so the caller must check for conflicts.
     fn plan_range(&self, ctx: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> Option<Plan>;
     /// Returns the deepest level in which a flush job may place a table with keys of `range`. The
     /// caller ensures that no compaction is running.
@@ -21,7 +21,7 @@ pub trait Policy: Send + Sync {
     /// Returns the pending compaction bytes of a version: the bytes that compactions still have to
     /// rewrite until no level exceeds its target size.
     fn debt(&self, limits: &Limits, version: &Version) -> u64;
-    /// Returns the number of sorted runs by which the write controller decides whether to slow or
-    /// stop writes.
+    /// Returns the number of sorted runs that the write controller compares with its limits when it
+    /// decides whether to slow or stop writes.
     fn stall_runs(&self, version: &Version) -> u64;
 }

@@ -1,5 +1,5 @@
-//! Reservations: the inputs and key ranges of running compactions. They decide which compactions
-//! may run at the same time.
+//! Reservations: the inputs and key ranges that running compactions have reserved. Two compactions
+//! may run at the same time only if their reservations do not conflict.
 use super::{
     idle::IdleDetector,
     plan::{Plan, span},
@@ -16,11 +16,11 @@ pub struct Reservation {
     /// Total bytes of the inputs.
     bytes: u64,
     levels: (usize, usize),
-    /// Whether the outputs become a sorted run of which no other table is a part.
+    /// Whether the outputs become a new sorted run that consists of these outputs only.
     own_run: bool,
     smallest: Vec<u8>,
     largest: Vec<u8>,
-    /// The sums over the inputs that leave the upper level with this compaction.
+    /// The total bytes and entries of the inputs that this compaction takes out of its upper level.
     leaving: LevelTotals,
     /// Whether only value-log GC needs the compaction (see [`Plan::gc_only`]).
     gc_only: bool,
@@ -48,10 +48,10 @@ impl Reservation {
         self.levels.0 == self.levels.1 && !self.own_run
     }
 
-    /// Returns whether two compactions may run at the same time: they are in different column
-    /// families, or they share no input, and there is
-    /// no level in which their key ranges overlap. If the outputs of one of them become a separate
-    /// sorted run, the key ranges may overlap. Then only shared inputs are a conflict.
+    /// Returns whether two compactions may run at the same time. They may if they are in different
+    /// column families. They also may if they share no input and there is no level in which their
+    /// key ranges overlap. If the outputs of one of them become a separate sorted run, the key
+    /// ranges may overlap, and only shared inputs are a conflict.
     pub fn is_disjoint(&self, order: &KeyOrder, other: &Reservation) -> bool {
         if self.family != other.family {
             return true;
@@ -73,8 +73,8 @@ impl Reservation {
 pub struct RunningCompactions {
     jobs: Vec<Reservation>,
     /// The reservations of compactions that ended because of a damaged table, each with its error.
-    /// A compaction that conflicts with one of them does not start. It would read the damaged table
-    /// again, or move newer entries below the damaged table.
+    /// A compaction that conflicts with one of these reservations does not start: it would read the
+    /// damaged table again, or move newer entries to a level below the damaged table.
     damaged: Vec<(Reservation, Error)>,
     /// The reservation of a manual compaction that waits to start.
     wanted: Option<Reservation>,
@@ -94,20 +94,20 @@ impl RunningCompactions {
         self.jobs.retain(|job| job.tables.first() != first.as_ref());
     }
 
-    /// Returns the total bytes of the inputs of all running compactions. Their outputs take at most
-    /// this much space.
+    /// Returns the total bytes of the inputs of all running compactions. The outputs of these
+    /// compactions take at most this much space.
     pub fn bytes(&self) -> u64 {
         self.jobs.iter().map(|job| job.bytes).sum()
     }
 
-    /// Moves the reservation of `plan` to the damaged ones: the compaction has ended because of
-    /// damage, which `error` describes.
+    /// Moves the reservation of `plan` from the running compactions to the damaged ones: the
+    /// compaction has ended because of damage in a table, which `error` describes.
     pub fn end_damaged(&mut self, order: &KeyOrder, plan: &Plan, error: Error) {
         self.end(plan);
         self.damaged.push((Reservation::of(order, plan), error));
     }
 
-    /// Removes what is known of `family`, which was dropped.
+    /// Removes the reservations of the column family `family`, which was dropped.
     pub fn forget(&mut self, family: FamilyId) {
         self.damaged.retain(|(reservation, _)| reservation.family != family);
     }
@@ -131,8 +131,8 @@ impl RunningCompactions {
         self.damaged.first().map(|(_, error)| error)
     }
 
-    /// Returns the first error of the damage that prevents compactions of tables of `level`, if
-    /// any.
+    /// Returns the first error of a compaction that took tables of `level` and ended because of
+    /// damage, if any.
     pub fn damage_in(&self, level: usize) -> Option<&Error> {
         let covers_level =
             |(reservation, _): &&(Reservation, Error)| (reservation.levels.0..=reservation.levels.1).contains(&level);
@@ -155,8 +155,8 @@ impl RunningCompactions {
         self.wanted.as_ref().is_some_and(|wanted| !wanted.is_disjoint(order, &Reservation::of(order, plan)))
     }
 
-    /// Returns the inputs of running compactions, and of compactions that ended because of a
-    /// damaged table.
+    /// Returns the tables that a new compaction must not take: the inputs of running compactions,
+    /// and the inputs of compactions that ended because of a damaged table.
     pub fn tables(&self) -> impl Iterator<Item = TableId> {
         let reservations = self.jobs.iter().chain(self.damaged.iter().map(|(reservation, _)| reservation));
         reservations.flat_map(|reservation| reservation.tables.iter().copied())
@@ -205,8 +205,8 @@ impl RunningCompactions {
         jobs.fold(LevelTotals::default(), |sum, job| sum.plus(&job.leaving))
     }
 
-    /// Returns whether `plan` may start now: it conflicts with no running compaction and with no
-    /// known damage.
+    /// Returns whether the compaction of `plan` may start now: it conflicts neither with a running
+    /// compaction nor with a reservation of known damage.
     pub fn admits(&self, order: &KeyOrder, plan: &Plan) -> bool {
         let reservation = Reservation::of(order, plan);
         let disjoint = |other: &Reservation| other.is_disjoint(order, &reservation);

@@ -23,7 +23,8 @@ const KEYS: usize = 1_000_000_000;
 const TABLE_BYTES: u64 = 2 << 20;
 const EDITS: usize = 50;
 
-/// Makes table `n` of `count` tables. Together the tables cover all keys without overlap.
+/// Makes table `n` of `count` tables. The `count` tables together contain all keys and do not
+/// overlap.
 fn table(id: u64, n: usize, count: usize) -> TableMeta {
     let width = KEYS / count;
     let bound = |key: usize| key::encode(format!("{key:012}").as_bytes(), SeqNo(1), Kind::Put);

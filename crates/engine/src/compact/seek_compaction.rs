@@ -1,11 +1,12 @@
 //! Seek compactions: a table that many reads probe without finding their key is merged into the
 //! next level.
 //!
-//! LevelDB gives each table a seek budget: the number of such reads after which the table is
-//! compacted. The budget is proportional to the size of the table. LevelDB assumes that a
+//! LevelDB gives each table a seek budget: the number of fruitless reads after which the table is
+//! compacted. The budget is proportional to the size of the table, because LevelDB assumes that a
 //! compaction of the table reads ten times as many bytes from the next level, whatever the real
-//! overlap is. An option can set how many bytes of compaction one seek is worth. Terrace then
-//! computes the budget from the bytes that the compaction really reads (its price).
+//! overlap is. A Terrace option can set how many bytes of compaction one seek is worth. Terrace
+//! then computes the budget from the bytes that the compaction really reads, which are called its
+//! price.
 use super::{
     inputs::{bytes, expand_table},
     plan::{Plan, span},
@@ -22,10 +23,10 @@ pub fn plan(ctx: &Situation<'_>) -> Option<Plan> {
 }
 
 /// Returns the table `id` of `level` and the price of its compaction: the number of bytes that the
-/// compaction reads. Returns `None` if `level` does not have the table or is the last level. If
-/// the table overlaps no table of the next level, its compaction only moves or rewrites it, and
-/// saves no seek. The price then includes the bytes that the table overlaps in the first deeper
-/// level with an overlap, because the table can be merged only there.
+/// compaction reads. Returns `None` if `level` does not have the table or is the last level. If the
+/// table overlaps no table of the next level, its compaction would only move or rewrite it, and
+/// would save no seek. The price then also counts the bytes that the table overlaps in the first
+/// deeper level with an overlap, because only there can the table be merged.
 pub fn price<'a>(ctx: &Situation<'a>, (level, id): (usize, TableId)) -> Option<(&'a Arc<TableRef>, u64)> {
     let table = find(ctx, level, id)?;
     let plan = expand_table(ctx, level, table.clone());
@@ -38,9 +39,10 @@ pub fn price<'a>(ctx: &Situation<'a>, (level, id): (usize, TableId)) -> Option<(
 }
 
 /// Returns the seek hint (the request for a seek compaction) for table `id` that remains when the
-/// compaction `plan` starts, of which the table is an input. A trivial move does not save a seek.
-/// So if the reads of the table have paid the whole price of a merge, the hint remains after the
-/// move, with the new level of the table.
+/// compaction `plan`, which has this table as an input, starts. A merge satisfies the hint, but a
+/// trivial move saves no seek. So if the compaction is a trivial move and the fruitless reads of
+/// the table have paid the whole price of a merge, the hint remains, with the new level of the
+/// table.
 pub fn left_of_hint(plan: &Plan, id: TableId, whole_price_paid: bool) -> Option<(usize, TableId)> {
     (whole_price_paid && plan.trivial_move).then_some((plan.output_level, id))
 }

@@ -1,32 +1,34 @@
-//! Estimates the shadowed garbage of the value log. Shadowed garbage is a value whose pointer is
-//! in a shadowed entry: the entry is still in a deeper level, and a newer entry of the same key is
-//! in a level above. The tables still reference such a value, so their reference counts do not
-//! show that it is garbage. A compaction that merges both entries drops the older one and so
-//! exposes the garbage. Then value-log GC can reclaim it. This module does no I/O.
+//! Estimates the shadowed garbage of the value log. Shadowed garbage is a value whose pointer is in
+//! a shadowed entry: the entry is in a deeper level, and a newer entry of the same key is in a
+//! level above. The table of the shadowed entry still references the value, so the reference counts
+//! do not show that the value is garbage. A compaction that merges both entries drops the older
+//! one. Then the value counts as garbage, and value-log GC can reclaim it. This module does no I/O.
 use super::{inputs::bytes, level_targets, limits::Limits, plan::Plan, policy::Policy, situation::Situation};
 use crate::version::{KeyRange, Level, TableRef, Version, segments::Segment};
 use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
 use terrace_format::TableId;
 use terrace_storage::placement::TableMeta;
 
-/// The size of the sample of observations, in tables of `target_file_size` bytes. Each new
-/// observation lowers the weight of the older ones, and a new observation of this size halves
-/// their weight. A sample of fewer bytes is too small.
+/// The size of the sample of past compactions, in tables of `target_file_size` bytes. Each new
+/// observation lowers the weight of the older ones; an observation of this size halves their
+/// weight. The estimate does not trust a sample of fewer bytes.
 const WINDOW_TABLES: u64 = 4;
 /// The factor of extrapolation: a compaction of one byte into the deepest level is an observation
-/// for this many bytes of all bytes that have entered the tree.
+/// that represents this many of the bytes that have entered the tree.
 const EXTRAPOLATION: f64 = 4.0;
 
-/// The observations of compactions into the deepest level: which share of the merged bytes
-/// shadowed entries there. The state lock guards them.
+/// Statistics of the compactions into the deepest level: which share of the bytes that they merged
+/// shadowed older entries there. The state lock guards them.
 #[derive(Debug, Default)]
 pub struct ShadowStats {
-    /// The bytes of the upper inputs of compactions into the deepest level, at most as many as the
-    /// bytes of the lower inputs.
+    /// The bytes of the upper inputs of compactions into the deepest level. Each compaction counts
+    /// at most as many bytes as its lower inputs have.
     merged_bytes: f64,
-    /// The bytes by which the outputs of these compactions were smaller than their inputs.
+    /// The bytes by which compactions into the deepest level made the tables smaller: inputs minus
+    /// outputs.
     reclaimed_bytes: f64,
-    /// The bytes of tables that have entered the tree and that no observation represents yet.
+    /// The bytes of tables that have entered the tree and that no observed compaction into the
+    /// deepest level represents yet.
     unmerged_bytes: f64,
 }
 
@@ -36,7 +38,8 @@ impl ShadowStats {
         if plan.level == plan.output_level || plan.output_level != level_targets::last(&plan.version.held()) {
             return; // not a compaction into the deepest level
         }
-        // The bytes of the upper inputs can shadow at most as many bytes as the lower inputs have.
+        // The upper inputs can shadow at most as many bytes as the lower inputs have, so more bytes
+        // do not count.
         let merged_bytes = bytes(&plan.upper).min(bytes(&plan.lower)) as f64;
         let left = outputs.iter().map(|meta| meta.bytes).fold(0, u64::saturating_add);
         let reclaimed_bytes = (plan.bytes().saturating_sub(left) as f64).min(merged_bytes);
@@ -52,16 +55,17 @@ impl ShadowStats {
     }
 
     /// Returns the share, from 0 to 1, of the bytes above the deepest level that shadow older
-    /// entries. Bytes that no observation represents yet are assumed to shadow, until a compaction
-    /// into the deepest level shows otherwise. The reason: a workload that overwrites the same keys
-    /// can fill the upper levels without any compaction into the deepest level.
+    /// entries. Bytes that no observed compaction represents yet are assumed to shadow older
+    /// entries, until a compaction into the deepest level shows otherwise. The reason: a workload
+    /// that overwrites the same keys can fill the upper levels without any compaction into the
+    /// deepest level.
     pub fn share(&self, limits: &Limits) -> f64 {
         (self.reclaimed_bytes + self.unmerged_bytes)
             / (self.merged_bytes + self.unmerged_bytes).max(window_bytes(limits))
     }
 }
 
-/// Returns the size of the sample in bytes; see [`WINDOW_TABLES`].
+/// Returns the size of the sample of past compactions in bytes; see [`WINDOW_TABLES`].
 fn window_bytes(limits: &Limits) -> f64 {
     WINDOW_TABLES as f64 * limits.target_file_size as f64
 }
@@ -72,23 +76,25 @@ pub fn shadowed_at_most(version: &Version, all: &Segment, share: f64) -> u64 {
     shadowed_bytes(version, all, share, above)
 }
 
-/// Returns the bytes of shadowed values. `bytes` are the table bytes that may shadow, and `share`
-/// of them do. Values are spread over the levels as keys are. So the shadowed values are assumed
-/// to be the same fraction of all values as the shadowing bytes are of all table bytes.
+/// Returns the estimated bytes of shadowed values in the value log. `bytes` are the table bytes
+/// that may shadow older entries, and `share` is the share of them that does. Values are assumed to
+/// be spread over the levels as keys are. So the fraction of values that is shadowed is the
+/// fraction of table bytes that shadow.
 fn shadowed_bytes(version: &Version, all: &Segment, share: f64, bytes: u64) -> u64 {
     let tree = version.held().into_iter().fold(1, u64::saturating_add);
     (all.live as f64 * share * bytes as f64 / tree as f64) as u64
 }
 
-/// An estimate from the tables above the deepest level, which may shadow older entries in deeper
-/// levels.
+/// An estimate of shadowed garbage from the tables above the deepest level, whose entries may
+/// shadow older entries in deeper levels.
 pub struct ShadowEstimate<'a> {
     version: &'a Version,
-    /// The total number of bytes of these tables that may shadow.
+    /// The total number of bytes, in tables above the deepest level, that may shadow older entries.
     bytes: u64,
-    /// One element per level: the level's bytes that may shadow, the level, and the table to
-    /// compact. This is the table with the most bytes that may shadow, among the tables that are
-    /// not being compacted. The elements are ordered by the level's bytes, the largest first.
+    /// One element per level: the number of the level's bytes that may shadow older entries, the
+    /// level, and the table to compact. This table has the most bytes that may shadow, among the
+    /// tables that are not being compacted. The elements are ordered by the level's bytes, the
+    /// largest first.
     picks: Vec<(u64, usize, &'a Arc<TableRef>)>,
 }
 
@@ -106,8 +112,8 @@ impl<'a> ShadowEstimate<'a> {
                     first = Some((shadowing, table));
                 }
             }
-            // Several runs of level 0 may shadow the same entry, and this entry may be counted only
-            // once.
+            // Several runs of level 0 may shadow the same entry. The sum is limited to the bytes of
+            // the deeper levels, so that this entry counts only once.
             let lower_bytes = version.levels[level + 1..].iter().map(Level::bytes);
             sum = sum.min(lower_bytes.fold(0, u64::saturating_add));
             bytes = bytes.saturating_add(sum);
@@ -118,13 +124,15 @@ impl<'a> ShadowEstimate<'a> {
     }
 
     /// Returns the estimated bytes of shadowed garbage: values that look live but are garbage.
-    /// `share` is the share of the bytes that may shadow and really do.
+    /// `share` is the estimated share of the possibly shadowing bytes that really shadow older
+    /// entries.
     pub fn shadowed_bytes(&self, all: &Segment, share: f64) -> u64 {
         shadowed_bytes(self.version, all, share, self.bytes)
     }
 
-    /// Picks a compaction into the next level that exposes shadowed garbage. It starts in the level
-    /// with the most bytes that may shadow. Only value-log GC needs this compaction.
+    /// Picks a compaction into the next level that merges shadowed entries away and so makes their
+    /// values visible as garbage. The search starts in the level with the most bytes that may
+    /// shadow. Only value-log GC needs this compaction.
     pub fn expose(&self, ctx: &Situation<'_>, policy: &dyn Policy) -> Option<Plan> {
         let plans = self.picks.iter().filter_map(|(_, level, table)| {
             let plan = policy.plan_range(ctx, *level, &table.span())?;
@@ -139,8 +147,8 @@ impl<'a> ShadowEstimate<'a> {
     }
 }
 
-/// Returns how many bytes of `table` may shadow: at most the number of bytes in deeper levels that
-/// the table overlaps.
+/// Returns how many bytes of `table` may shadow older entries: at most the number of bytes that the
+/// table overlaps in deeper levels.
 fn shadowing_bytes(ctx: &Situation<'_>, level: usize, table: &TableRef) -> u64 {
     let (span, mut lower_bytes) = (table.span(), 0_u64);
     for below in &ctx.version.levels[level + 1..] {
@@ -155,8 +163,8 @@ fn shadowing_bytes(ctx: &Situation<'_>, level: usize, table: &TableRef) -> u64 {
 }
 
 /// Returns the level and the key range of the first table above the deepest level that has range
-/// tombstones. Range tombstones may shadow everything below them. `refused` are tables whose GC
-/// compaction failed; they are skipped.
+/// tombstones, which may shadow everything below them. `refused` are tables whose GC compaction
+/// failed; they are skipped.
 pub fn range_deleting_table<'a>(version: &'a Version, refused: &BTreeSet<TableId>) -> Option<(usize, KeyRange<'a>)> {
     version.above_deepest().iter().enumerate().find_map(|(number, level)| {
         let deletes = |table: &&Arc<TableRef>| table.deletes_ranges() && !refused.contains(&table.meta.id);

@@ -4,7 +4,7 @@ use crate::version::{Version, set::Pointers};
 use std::{collections::BTreeSet, sync::Arc};
 use terrace_format::{FamilyId, KeyOrder, SeqNo, TableId};
 
-/// All data from which a compaction policy picks a compaction.
+/// All data from which a compaction policy picks a compaction of one column family.
 pub struct Situation<'a> {
     /// The order of user keys.
     pub order: &'a KeyOrder,
@@ -25,7 +25,7 @@ pub struct Situation<'a> {
     pub seek_hint: Option<(usize, TableId)>,
     /// The lowest sequence number at which a reader may read.
     pub oldest_reader: SeqNo,
-    /// The share of bytes above the deepest level that shadow older entries; see
+    /// The estimated share of the bytes above the deepest level that shadow older entries; see
     /// [`ShadowStats::share`](super::shadow_estimate::ShadowStats::share).
     pub shadow_ratio: f64,
 }

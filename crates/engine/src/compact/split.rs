@@ -2,23 +2,23 @@
 //! compact the ranges at the same time. This module does no I/O.
 use terrace_format::KeyOrder;
 
-/// Returns how many anchor keys (keys that divide a table into parts of known size) to request
-/// from each input table for `parts` subcompactions. With this number, the size of each
-/// subcompaction differs from an equal share by a few percent only.
+/// Returns how many anchor keys (keys that divide a table into parts of known size) each input
+/// table must deliver, for a compaction with `parts` subcompactions. With so many anchors, the size
+/// of each subcompaction differs from an equal share by a few percent only.
 pub fn anchors_per_table(parts: usize) -> usize {
     16 * parts
 }
 
-/// Returns the number of subcompactions for `bytes` of input: one per `min_bytes`, but at most
-/// `max_parts`.
+/// Returns into how many subcompactions a compaction with `bytes` of input is divided: one per
+/// `min_bytes`, but at most `max_parts`.
 pub fn parts(bytes: u64, min_bytes: u64, max_parts: usize) -> usize {
     usize::try_from(bytes / min_bytes).unwrap_or(max_parts).clamp(1, max_parts)
 }
 
-/// Returns the user keys that split a compaction into at most `parts` ranges of about equal bytes.
-/// The keys are ascending and distinct, and each is the first key of the range after it. `anchors`
-/// are user keys from all input tables. Each anchor has the number of bytes of its table between
-/// the previous anchor of the same table and itself.
+/// Returns the user keys that split a compaction into at most `parts` key ranges of about equal
+/// bytes. The keys are ascending and distinct, and each is the first key of a range. `anchors` are
+/// user keys from all input tables. Each anchor has the number of bytes between the previous anchor
+/// of the same table and itself.
 pub fn cuts(order: &KeyOrder, mut anchors: Vec<(Vec<u8>, u64)>, parts: usize) -> Vec<Vec<u8>> {
     anchors.sort_by(|a, b| order.user(&a.0, &b.0));
     let total: u128 = anchors.iter().map(|(_, bytes)| u128::from(*bytes)).sum();

@@ -25,9 +25,10 @@ use terrace_storage::placement::{ObjectId, TableMeta};
 pub use tree::Tree;
 use tree::*;
 
-/// A compaction of level 0, which covers all keys, waits for a running compaction of level 1.
-/// Meanwhile level 1, which is less urgent, could start further compactions one after the other,
-/// and the compaction of level 0 would never start. The reservation of level 0 must prevent this.
+/// A compaction of level 0, which covers all keys, waits for a running compaction of level 1. Level
+/// 1 is less urgent, but it could start one compaction after another meanwhile, so that the
+/// compaction of level 0 would never start. The reservation of level 0 must prevent these
+/// compactions.
 #[test]
 fn a_less_urgent_compaction_does_not_block_a_reserved_one() {
     let limits = Limits {
@@ -68,8 +69,8 @@ fn a_less_urgent_compaction_does_not_block_a_reserved_one() {
     assert_eq!(tree.running.iter().map(|plan| plan.level).collect::<Vec<_>>(), [0], "now level 0 is compacted");
 }
 
-/// Level 0 is due by its bytes only in an idle store. While a workload overwrites the same keys
-/// again and again, compactions of level 0 into level 1 would write much and gain little.
+/// Level 0 is due by its bytes only in an idle store. While a workload overwrites the same keys,
+/// compactions of level 0 into level 1 would write much and reclaim little.
 #[test]
 fn level_0_is_due_by_bytes_only_in_an_idle_store() {
     let limits = Limits {
@@ -92,7 +93,7 @@ fn level_0_is_due_by_bytes_only_in_an_idle_store() {
 
 #[test]
 fn tables_that_overlap_several_ranges_count_once() {
-    // There is a table at every 15th key.
+    // Level 1 of the test tree has a table at every 15th key.
     let tree = Tree::stacked(Limits::default(), [0, 10, 0, 0, 0, 0, 0]);
     let bytes = |ranges: &[(usize, usize)]| {
         let keys: Vec<_> = ranges.iter().map(|(from, to)| [*from, *to].map(user)).collect();
@@ -105,8 +106,9 @@ fn tables_that_overlap_several_ranges_count_once() {
     assert_eq!(bytes(&[(0, 149), (30, 30)]), 10_000);
 }
 
-/// The runs of 2000 bytes overlap all of level 1, which has tables of 1000 bytes. While level 0
-/// has less than half of the bytes of level 1, a compaction would rewrite too much of level 1.
+/// Each run of level 0 has 2000 bytes and overlaps all of level 1, which has tables of 1000 bytes.
+/// While level 0 has less than half of the bytes of level 1, a compaction would rewrite too much of
+/// level 1.
 #[test]
 fn level_0_waits_until_it_is_large_enough_or_long_or_the_store_is_idle() {
     let mut limits = Limits {
@@ -288,7 +290,8 @@ fn tables_with_unknown_entries_count_by_bytes() {
 }
 
 /// A rewrite in place must include every older version of its keys in the level. Otherwise the
-/// rewrite would drop a tombstone and an older version would be visible again.
+/// rewrite would drop a tombstone, and the deleted older version in a table that was left out would
+/// be visible again.
 #[test]
 fn a_rewrite_in_place_includes_all_versions_of_its_last_key() {
     let mut tree = Tree::new(0, Limits::default(), 1);
@@ -311,8 +314,8 @@ fn a_rewrite_in_place_includes_all_versions_of_its_last_key() {
     assert_eq!(picked_ids(Some(5), u64::MAX), []);
 }
 
-/// The price of a table in level 0 includes the overlapping bytes of the first deeper level with
-/// an overlap, and the bytes of no other deeper level.
+/// The price of a seek compaction of a level-0 table counts the overlapping bytes of the first
+/// deeper level with an overlap, and the bytes of no other deeper level.
 #[test]
 fn a_seek_compaction_is_priced_by_the_first_level_with_an_overlap() {
     let price = |levels| {

@@ -9,15 +9,16 @@
 //! one entry of average size for each tombstone, plus the bytes that the range tombstones of the
 //! table cover. The policy picks the table when these bytes are at least
 //! `tombstone_compaction_percent` of the input bytes. While the store is idle, a quarter of this
-//! share is sufficient.
+//! percentage is sufficient.
 //!
-//! This rule bounds two amounts. A tombstone causes at most one tombstone compaction per level, at
-//! a cost that is bounded by the bytes it frees. The garbage in a level and in the tables that
-//! shadow it is at most this share of their bytes.
+//! This rule bounds two amounts. First, a tombstone causes at most one tombstone compaction per
+//! level, and the cost of that compaction is bounded by the bytes that it frees. Second, the
+//! garbage in a level is at most `tombstone_compaction_percent` of the bytes of the level and of
+//! the tables that shadow it.
 //!
-//! A table with no older table below it is rewritten in place. The rewrite drops its tombstones,
-//! and entries that only released snapshots saw. It starts once these entries are the same share
-//! of the table's entries. This module does no I/O.
+//! If no older table is below a table, the table is rewritten in place. The rewrite drops the
+//! table's tombstones, and the entries that only released snapshots saw. It starts once such
+//! entries are `tombstone_compaction_percent` of the table's entries. This module does no I/O.
 use super::{
     gain::{ENTRY_BYTES, Gain, SIZE_RATIO, is_worth_rewriting, visible_to_all},
     inputs::{bytes, expand_table, has_several_runs, in_place, with_boundaries},
@@ -45,7 +46,8 @@ pub fn plan(ctx: &Situation<'_>, admits: impl Fn(&Plan) -> bool) -> Option<Plan>
     if version.has_no_tombstone_plan(inputs) {
         return None;
     }
-    // Entries smaller than this size are expected to shadow larger entries in deeper levels.
+    // Entries in upper levels that are smaller than `small` bytes are expected to shadow larger
+    // entries in deeper levels.
     let small = if ctx.shadow_ratio > 0.0 { average_of_deepest(version) / SIZE_RATIO } else { 0 };
     let (mut is_complete, mut rejected) = (busy.is_empty(), false);
     for (level, chunk) in version.runs().iter().flat_map(|(level, run)| run.chunks().iter().map(move |c| (*level, c))) {
@@ -123,7 +125,7 @@ fn average_of_deepest(version: &Version) -> u64 {
     bytes.checked_div(entries).unwrap_or(0)
 }
 
-/// Returns the compaction of `table` if it reclaims enough bytes.
+/// Returns the compaction of `table` if its tombstones make enough bytes reclaimable.
 fn of_table(ctx: &Situation<'_>, level: usize, table: &Arc<TableRef>, idle: bool) -> Option<Plan> {
     let Situation { order, version, limits, .. } = ctx;
     if has_several_runs(ctx, level) {
@@ -140,16 +142,16 @@ fn of_table(ctx: &Situation<'_>, level: usize, table: &Arc<TableRef>, idle: bool
     if level > 0
         && let Some(first_below) = first_below(std::slice::from_ref(table))
     {
-        // The gain is estimated first and the plan is made afterwards, because this check is
-        // frequent and most tables fail it.
+        // The gain is estimated before a plan is made, because this check runs often and most
+        // tables do not gain enough.
         let lower = version.levels[first_below].overlapping(order, &span);
         let gain = gain(ctx, std::slice::from_ref(table), &lower, false);
         return gain.pays_off(percent, idle).then(|| expand_table(ctx, level, table.clone()));
     }
     let is_worth = || visible_to_all(ctx, contents) && is_worth_rewriting(contents, percent, idle);
     if level > 0 {
-        // No table with keys of this range is in a deeper level, and this may be the last level. So
-        // the table is rewritten in place.
+        // No deeper level has a table with keys of this table's range, and the table's level may be
+        // the last one. So the table is rewritten in place.
         let tables = || with_boundaries(ctx, level, vec![table.clone()]);
         return is_worth().then(|| in_place(ctx, level, tables()));
     }
@@ -162,7 +164,7 @@ fn of_table(ctx: &Situation<'_>, level: usize, table: &Arc<TableRef>, idle: bool
                 plan.lower.clone()
             };
             // While the store receives writes, level 0 will soon be due by its number of runs.
-            // Garbage that its own runs shadow can wait until then.
+            // Garbage that the runs of level 0 shadow among themselves can wait until then.
             gain(ctx, &plan.upper, &lower, idle).pays_off(percent, idle)
         }
         None if plan.upper.len() == 1 => {
@@ -173,8 +175,9 @@ fn of_table(ctx: &Situation<'_>, level: usize, table: &Arc<TableRef>, idle: bool
     pays_off.then_some(plan)
 }
 
-/// Estimates the gain of a compaction of `upper` into `lower`. `within` is set if the tables of
-/// `upper` are runs of level 0 that also shadow parts of each other.
+/// Estimates the gain of a compaction of the tables `upper` into the tables `lower`. `within` is
+/// set if the tables of `upper` are runs of level 0, because such runs also shadow entries of each
+/// other.
 fn gain(ctx: &Situation<'_>, upper: &[Arc<TableRef>], lower: &[Arc<TableRef>], within: bool) -> Gain {
     let mut gain = Gain { upper_bytes: bytes(upper), shadow_ratio: ctx.shadow_ratio, ..Gain::default() };
     for contents in upper.iter().filter_map(|table| table.contents()) {
@@ -202,7 +205,7 @@ fn gain(ctx: &Situation<'_>, upper: &[Arc<TableRef>], lower: &[Arc<TableRef>], w
     gain
 }
 
-/// Returns how many halves of `table` a range covers: 0, 1 or 2.
+/// Returns how many halves of `table` the range from `from` to `to` covers: 0, 1 or 2.
 fn halves_covered(order: &KeyOrder, (from, to): &(Vec<u8>, Vec<u8>), table: &TableRef) -> u64 {
     let begins = order.user(from, table.smallest()).is_le();
     let ends = order.user(to, table.largest()).is_gt();

@@ -56,8 +56,9 @@ impl Universal {
         }
     }
 
-    /// Returns the runs to merge. `bytes` and `busy` have one element per run, newest first: the
-    /// bytes of the run, and whether it is busy (an input of a running compaction).
+    /// Returns which neighbouring runs to merge, as a range of positions. `bytes` and `busy` have
+    /// one element per run, newest first: the bytes of the run, and whether it is busy (an input of
+    /// a running compaction).
     fn pick(&self, bytes: &[u64], busy: &[bool], trigger: usize) -> Option<Range<usize>> {
         if bytes.len() < trigger {
             return None;
@@ -68,7 +69,7 @@ impl Universal {
     }
 
     /// Applies the rule of space amplification to the runs that are older than the oldest busy run
-    /// (an input of a running compaction). Returns all of them if the rule applies.
+    /// (an input of a running compaction). Returns all these older runs if the rule applies.
     fn by_amplification(&self, bytes: &[u64], busy: &[bool]) -> Option<Range<usize>> {
         let start = busy.iter().rposition(|busy| *busy).map_or(0, |last| last + 1);
         let (oldest, newer) = bytes.get(start..)?.split_last()?;
@@ -77,8 +78,9 @@ impl Universal {
         (!newer.is_empty() && is_due).then_some(start..bytes.len())
     }
 
-    /// Applies the rule of the size ratio: returns the newest runs of which none is larger than all
-    /// newer ones together (plus `size_ratio` percent), if there are enough of them.
+    /// Applies the rule of the size ratio. Returns the newest group of neighbouring runs in which
+    /// no run is larger than all newer runs of the group together (plus `size_ratio` percent), if
+    /// the group has enough runs.
     fn by_size_ratio(&self, bytes: &[u64], busy: &[bool]) -> Option<Range<usize>> {
         let from = |start: usize| {
             let mut sum = 0_u128;
@@ -178,14 +180,14 @@ impl Policy for Universal {
         plan.filter(|plan| !ctx.busy.blocks_manual(ctx.order, plan) && ctx.busy.admits(ctx.order, plan))
     }
 
-    /// Plans a compaction of all runs that overlap `range` and of all runs between these, if they
-    /// are at least two runs.
+    /// Plans a compaction of all runs that overlap `range`, and of all runs whose age is between
+    /// theirs. Returns `None` if these are fewer than two runs.
     fn plan_range(&self, ctx: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> Option<Plan> {
         let runs = ctx.version.runs();
         let meets = |(at, run): &(usize, Run)| *at >= level && !run.overlapping(ctx.order, range).is_empty();
         let (first, last) = (runs.iter().position(meets)?, runs.iter().rposition(meets)?);
         let (is_here, several) = (level == 0 || runs[first].0 == level, last > first || runs[first].0 == 0);
-        // The caller checks whether the plan conflicts with running compactions.
+        // The caller of `plan_range` checks whether the plan conflicts with running compactions.
         (is_here && several).then(|| Universal::merge(ctx, first..last + 1))
     }
 

@@ -1,6 +1,6 @@
 //! Garbage collection (GC) of the value log. The module decides which segments GC empties, and
-//! which SSTable to rewrite next so that a segment becomes empty. A segment is a value-log file,
-//! or a WAL that tables point into. This module does no I/O.
+//! which SSTable to rewrite next so that a segment becomes empty. A segment is a value-log file, or
+//! a WAL that tables point into. This module does no I/O.
 //!
 //! ```text
 //!            garbage > value_log_gc_percent?
@@ -15,14 +15,15 @@
 //!                        │
 //!                segment is obsolete
 //! ```
-//! Mode *segments*: GC removes a segment that no table references without reading it. Of the other
-//! segments GC picks victims (segments to empty). These have the best ratio of reclaimed bytes to
-//! relocated bytes, and GC picks enough of them to bring garbage well below its limit. Compactions
-//! rewrite the tables that reference a victim in place, in key order, and relocate the values to
-//! another segment. Every other compaction that reads such a table relocates its values too. The
-//! entries of a table keep their sequence numbers, so no deleted value can return. Before GC
-//! empties segments, it exposes garbage that the tables' references do not show yet
-//! ([`shadow_estimate`]).
+//! Mode *segments*: GC removes a segment that no table references without reading the segment. Of
+//! the other segments GC picks victims: segments whose live values it moves elsewhere, so that the
+//! segments become empty. The victims have the best ratio of reclaimed bytes to relocated bytes,
+//! and GC picks enough of them to bring garbage well below its limit. Compactions rewrite the
+//! tables that reference a victim in place, in key order, and relocate the values to another
+//! segment. Every other compaction that reads a table with references to a victim relocates these
+//! values too. The entries keep their sequence numbers, so no deleted value can return. Before GC
+//! empties segments, it exposes shadowed garbage: it compacts shadowed entries away, because the
+//! tables still reference their values ([`shadow_estimate`]).
 //!
 //! Mode *tail* is WiscKey's method: GC picks the oldest segments as victims and re-appends their
 //! live values under new sequence numbers. The new entries shadow the entries with the old
@@ -41,11 +42,12 @@ use terrace_storage::placement::ObjectId;
 pub struct ValueLogGc {
     /// The segments that GC is emptying: value-log files, or WALs that tables point into.
     pub victims: BTreeSet<ObjectId>,
-    /// Tail GC: whether the job that re-appends the live values of the victims is queued or
-    /// running.
+    /// Tail GC: whether the relocation job, which re-appends the live values of the victims, is
+    /// queued or running.
     pub relocating: bool,
-    /// Tail GC: the last sequence number that the finished relocation job wrote. Every entry with a
-    /// pointer into a victim is now older than the newest entry of its key.
+    /// Tail GC: the last sequence number that the relocation job wrote, once the job is finished.
+    /// From then on, every entry with a pointer into a victim is older than the newest entry of its
+    /// key.
     pub relocated_by: Option<SeqNo>,
     /// The segments that GC cannot empty because part of them is unreadable. GC does not pick them
     /// again until the store is reopened.
@@ -55,13 +57,13 @@ pub struct ValueLogGc {
     pub forced: bool,
     /// Whether GC ran out of space. GC pauses until space is freed.
     pub out_of_space: bool,
-    /// The size of all segments, in bytes, when little of them was garbage. The number decreases
-    /// when the log shrinks.
+    /// The size of all segments, in bytes, at the last time when little of them was garbage. The
+    /// number decreases when the value log shrinks.
     pub baseline_bytes: u64,
-    /// The observations from which the share of shadowing bytes is estimated.
+    /// Statistics of past compactions, from which the share of shadowing bytes is estimated.
     pub shadow_stats: shadow_estimate::ShadowStats,
-    /// Whether a compaction that exposes garbage did not start because it needed too much space. No
-    /// such compaction starts until space is freed.
+    /// Whether a compaction that would expose shadowed garbage did not start because it needed too
+    /// much space. No such compaction starts until space is freed.
     pub low_on_space: bool,
     /// The tables whose GC compaction failed. GC does not rewrite them again until the store is
     /// reopened.
@@ -69,9 +71,9 @@ pub struct ValueLogGc {
 }
 
 impl ValueLogGc {
-    /// Updates the baseline. `all` has the size of the value log and its garbage, including
+    /// Updates `baseline_bytes`. `all` has the size of the value log and its garbage, including
     /// shadowed garbage. The size becomes the baseline if the garbage is at most half of the
-    /// garbage limit.
+    /// garbage limit, which is `percent` of the size.
     pub fn update_baseline(&mut self, all: &Segment, percent: u64) {
         let is_small = !exceeds(all.garbage().saturating_mul(2), all.bytes, percent);
         self.baseline_bytes = if is_small { all.bytes } else { self.baseline_bytes.min(all.bytes) };
@@ -91,10 +93,10 @@ impl ValueLogGc {
         }
     }
 
-    /// Tail GC: returns the victims that no table needs to reference any more. `oldest_reader` is
-    /// the lowest sequence number at which a reader may read. All writes up to the sequence number
-    /// `flushed` are in tables. The victims are not needed if all readers see the re-appended
-    /// entries, and if these entries are in tables.
+    /// Tail GC: returns the victims that no table needs to reference any more. A victim is not
+    /// needed if all readers see the re-appended entries, and if these entries are in tables.
+    /// `oldest_reader` is the lowest sequence number at which a reader may read. All writes up to
+    /// the sequence number `flushed` are in tables.
     pub fn obsolete_victims(&self, oldest_reader: SeqNo, flushed: SeqNo) -> BTreeSet<ObjectId> {
         match self.relocated_by {
             Some(relocated_by) if relocated_by <= oldest_reader && relocated_by <= flushed => self.victims.clone(),
@@ -103,30 +105,31 @@ impl ValueLogGc {
     }
 }
 
-/// The fraction for shadowed garbage: a quarter. GC exposes shadowed garbage before it empties
-/// segments if there is more of it than this fraction of the garbage limit, and more than this
-/// fraction of the known garbage.
+/// The divisor for shadowed garbage: its limits are a quarter of other amounts. Before GC empties
+/// segments, it exposes shadowed garbage if there is more of it than a quarter of the garbage
+/// limit, and more than a quarter of the known garbage.
 const SHADOWED_FRACTION: u64 = 4;
 
 /// The next step of GC of the value log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GcAction {
-    /// Garbage is below its limit.
+    /// GC does nothing, because garbage is below its limit.
     Nothing,
-    /// Much of the garbage is shadowed and must be exposed first. If GC emptied segments now, it
-    /// would relocate this garbage as if it were live.
+    /// GC first compacts shadowed entries away, because much of the garbage is shadowed. If GC
+    /// emptied segments now, it would relocate the values of shadowed entries as if they were live.
     Expose,
-    /// GC picks victims and empties them.
+    /// GC picks victims (segments with garbage) and empties them.
     Collect,
 }
 
-/// Returns the next step of GC. `shadowed` is the estimate of the bytes that look live but are
-/// shadowed garbage, and `percent` is the garbage limit in percent of all bytes.
+/// Returns the next step of GC. `all` are the sums over all segments, `shadowed` is the estimate of
+/// the bytes that look live but are shadowed garbage, and `percent` is the garbage limit in percent
+/// of all bytes.
 ///
-/// `baseline` is the size of the log when little of it was garbage. It is set while the store
-/// receives writes. GC is then less eager, because values that are live now may soon be garbage.
-/// It treats the log as smaller by a ninth, and it starts only if the log has grown by an eighth
-/// over `baseline`.
+/// `baseline` is the size of the value log when little of it was garbage. The caller passes it only
+/// while the store receives writes. GC then starts later, because values that are live now may soon
+/// be garbage: GC computes with a log that is smaller by a ninth, and it starts only if the log has
+/// grown by an eighth over `baseline`.
 pub fn due(all: &Segment, shadowed: u64, percent: u64, baseline: Option<u64>) -> GcAction {
     let known_garbage = all.garbage();
     let bytes = if baseline.is_some() { all.bytes / 9 * 8 } else { all.bytes };
@@ -145,11 +148,11 @@ fn exceeds(part: u64, all: u64, percent: u64) -> bool {
     u128::from(part) * 100 > u128::from(all) * u128::from(percent)
 }
 
-/// Picks the victims of tail GC if garbage is more than `percent` of all bytes. The victims are
-/// the oldest segment and the segments that follow it, as long as each has more than `percent` of
+/// Picks the victims of tail GC if garbage is more than `percent` of all bytes. The victims are the
+/// oldest segment and the segments that follow it, as long as each has more than `percent` of
 /// garbage. All victims together have at most a quarter of all bytes, because their live values
-/// exist twice for a while. The oldest segment is picked even if it alone is larger. No segment in
-/// `spared` is picked.
+/// exist twice until the victims are removed. The oldest segment is picked even if it alone is
+/// larger. No segment in `spared` is picked.
 pub fn oldest(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) -> BTreeSet<ObjectId> {
     let exceeds_limit = |sum: &Segment| exceeds(sum.garbage(), sum.bytes, percent);
     let all = segments.sum_except(spared);
@@ -164,8 +167,8 @@ pub fn oldest(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) ->
     picked.map(|(_, (object, _))| *object).collect()
 }
 
-/// Picks the victims of mode *segments*, none of them in `spared`. When these are removed, the
-/// known garbage is well below `percent` of all bytes.
+/// Picks the victims of mode *segments*, none of them in `spared`. GC picks so many that, once they
+/// are removed, the known garbage is well below `percent` of all bytes.
 pub fn victims(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) -> BTreeSet<ObjectId> {
     let all = segments.sum_except(spared);
     let exceeds_limit = |sum: &Segment, percent: u64| exceeds(sum.garbage(), sum.bytes, percent);
@@ -182,8 +185,8 @@ pub fn victims(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) -
         if !exceeds_limit(&remaining, percent * 3 / 4) {
             break;
         }
-        // GC relocates the live values of this victim, so the log becomes smaller by its garbage
-        // only.
+        // GC relocates the live values of this victim to another segment, so the value log becomes
+        // smaller by the garbage of the victim only.
         remaining.bytes = remaining.bytes.saturating_sub(segment.garbage());
         chosen.insert(object);
     }
@@ -191,17 +194,17 @@ pub fn victims(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) -
 }
 
 /// Returns the ratio of the benefit to the cost of emptying a segment. The same amount of garbage
-/// has a higher benefit in an older segment. The live values of an old segment are likely to stay
-/// live, so waiting brings little. More values of a young segment will soon be garbage, so GC can
-/// free more there later. Source: Rosenblum and Ousterhout, "The Design and Implementation of a
-/// Log-Structured File System", 1992.
+/// counts as a higher benefit in an older segment. The live values of an old segment are likely to
+/// stay live, so GC gains little by waiting. In a young segment more values will soon be garbage,
+/// so GC can free more bytes there later. Source: Rosenblum and Ousterhout, "The Design and
+/// Implementation of a Log-Structured File System", 1992.
 fn benefit_per_cost(segment: &Segment, age: u64) -> f64 {
     let live_fraction = segment.live as f64 / segment.bytes.max(1) as f64;
     (1.0 - live_fraction) * (1 + age) as f64 / (1.0 + live_fraction)
 }
 
-/// Picks the rewrite of a table that references one of `victims`; `None` if every such table is
-/// already an input of a compaction.
+/// Picks the rewrite of a table that references one of `victims` (segments that GC empties).
+/// Returns `None` if every such table is already an input of a compaction.
 pub fn plan(
     ctx: &Situation<'_>,
     victims: &BTreeSet<ObjectId>,
@@ -214,8 +217,8 @@ pub fn plan(
     let matching = levels.filter(|(_, table)| references_victim(table)).map(plan_of);
     let deep = matching.into_iter().find(|plan| ctx.busy.admits(ctx.order, plan));
     deep.or_else(|| {
-        // A rewrite in place would change the table number, but the runs of level 0 are ordered by
-        // table number. A table of level 0 is therefore compacted into level 1.
+        // A rewrite in place would change the table number, and the runs of level 0 are ordered by
+        // table number. Therefore a table of level 0 is compacted into level 1 instead.
         let table = ctx.version.levels[0].tables().find(references_victim)?;
         let (from, to) = (key::user_key(&table.meta.smallest), key::user_key(&table.meta.largest));
         let plan = level0(&KeyRange { from: Some(from), to: Some(to) })?;

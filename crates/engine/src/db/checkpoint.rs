@@ -45,8 +45,8 @@ impl Db {
     /// - [`Error::Io`]: the permissions of a file in `from` forbid a read.
     /// - [`Error::Invalid`]: `to` is not usable, or the comparator differs.
     ///
-    /// After these errors nothing has been created. After any other error the files that were
-    /// created in `to` are removed.
+    /// After these three errors the call has created nothing. After any other error it removes the
+    /// files that it created in `to`.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -82,7 +82,7 @@ impl Db {
         if to.exists() {
             recover::check_empty(&*open(OpenMode::Salvage)?, "repair")?;
         }
-        // All checks that may refuse the repair are done before anything is created.
+        // Every check that may refuse the repair runs before any file is created.
         let scan = StoreScan::of(&*damaged, options)?;
         let fresh = open(OpenMode::Create)?;
         recover::check_empty(&*fresh, "repair")?;
@@ -95,8 +95,8 @@ impl Db {
 
     /// Repairs the store in directory `path` in place. The new store is written to `PATH.repair`.
     /// Then the names of the two directories are exchanged atomically, and the damaged store is
-    /// kept as `PATH.damaged-1`, or under the next free number. So at every moment `path` is either
-    /// the damaged or the new store, complete.
+    /// kept as `PATH.damaged-1`, or under the next free number. So at every moment `path` is a
+    /// complete store: either the damaged or the new one.
     ///
     /// # Errors
     /// The errors of [`repair`](Db::repair); [`Error::Io`] if a directory cannot be renamed.
@@ -123,9 +123,9 @@ impl Db {
     /// copies them if `to` is on another file system. Reads and writes continue during the call;
     /// writes that begin after the start of the call may be missing in the copy.
     ///
-    /// Durability: when this returns, the copy survives a power cut, whatever the durability mode
-    /// of the store is. A power cut before that leaves a directory that is not a store yet, and an
-    /// open reports this.
+    /// Durability: when this call returns, the copy survives a power cut, whatever the durability
+    /// mode of the store is. A power cut during the call leaves a directory that is not a store
+    /// yet, and an open of that directory returns an error.
     ///
     /// # Errors
     /// [`Error::Invalid`] or [`Error::Unsupported`] if `to` is not usable; [`Error::Io`] or
@@ -152,8 +152,8 @@ impl Db {
     }
 
     /// Works like [`checkpoint`](Db::checkpoint), but copies into any empty storage that is open
-    /// for writing. If that storage promises nothing at a power cut, the copy is not durable
-    /// either.
+    /// for writing. If that storage has a durability mode that promises nothing at a power cut, the
+    /// copy is not durable either.
     ///
     /// # Errors
     /// The errors of [`checkpoint`](Db::checkpoint), and [`Error::Invalid`] if the storage has
@@ -189,8 +189,8 @@ impl Db {
             flushed
         })?;
         let (_pinned, start, _checkpoint) = captured.expect("set by the wait above");
-        // SSTables of the live version may not be durable yet. A table that fails to become
-        // durable must not be copied as if it was durable.
+        // SSTables of the live version may not be durable yet. The checkpoint must not copy a table
+        // that fails to become durable as if it were durable.
         shared.commit_storage()?;
         shared.state.lock().versions.committable()?;
         let objects: BTreeSet<ObjectId> = start.version.all_tables().flat_map(|(_, table)| files(table)).collect();

@@ -14,7 +14,7 @@ use crate::{
 use std::{fmt, path::Path, sync::Arc};
 use terrace_format::{FamilyId, Values, batch::Op, edit::FamilyChange};
 
-/// The name of the column family that every store has. The methods of [`Db`] that name no family
+/// The name of the column family that every store has. Methods of [`Db`] that take no column family
 /// use this one.
 const DEFAULT: &str = "default";
 
@@ -80,7 +80,8 @@ impl Db {
 
     /// Creates the column family `name`. When the call returns, the family survives a power cut.
     ///
-    /// The first new family marks the store, so that LevelDB refuses to open it from then on.
+    /// The creation of the first family adds a feature flag to the store. From then on LevelDB
+    /// refuses to open the store.
     ///
     /// # Errors
     /// [`Error::Invalid`] if the family exists. [`Error::Unsupported`] in a store that separates
@@ -180,7 +181,7 @@ impl Db {
     }
 }
 
-/// Starts no compaction of a column family until this value is dropped.
+/// A guard: as long as it exists, no compaction of the column family that is being dropped starts.
 struct Dropping<'a>(&'a Arc<DbInner>);
 
 impl Dropping<'_> {
@@ -236,7 +237,8 @@ impl ColumnFamily {
         view.version.tree(self.id).map(layout).ok_or_else(|| Error::family_dropped(self.id))
     }
 
-    /// Returns the number of the family, and the number of the open store to which it belongs.
+    /// Returns the number of the family, and the number of the open store (see `DbInner::instance`)
+    /// to which the family belongs.
     pub(crate) fn id_in_store(&self) -> (FamilyId, u64) {
         (self.id, self.db.shared().instance)
     }
@@ -289,8 +291,8 @@ impl ColumnFamily {
         self.db.write_checked(WriteRequest::Single(op.in_family(self.id)), longest, options).map(drop)
     }
 
-    /// A write that runs at the same time as a drop of the family may still be accepted; it is then
-    /// ordered before the drop.
+    /// Returns an error if the family was dropped. A write that runs at the same time as the drop
+    /// may still be accepted; it is then ordered before the drop.
     fn check_exists(&self) -> Result<()> {
         let exists = self.db.shared().view.load().version.tree(self.id).is_some();
         if exists { Ok(()) } else { Err(Error::family_dropped(self.id)) }

@@ -4,8 +4,8 @@ use crate::{ColumnFamily, Error, ReadOptions, Result, WriteBatch, WriteOptions};
 
 /// Approximate size of one batch of copied pairs, in bytes.
 const BATCH_BYTES: usize = 1 << 20;
-/// Bytes between two durability barriers. After an interruption, a resumed copy writes at most
-/// this many bytes again.
+/// Bytes of copied pairs after which the copy makes all of them durable. After an interruption, a
+/// resumed copy writes at most this many bytes again.
 const BARRIER_BYTES: u64 = 256 << 20;
 
 /// Progress of a copy.
@@ -13,7 +13,7 @@ const BARRIER_BYTES: u64 = 256 << 20;
 pub struct Copied {
     /// Number of pairs written.
     pub pairs: u64,
-    /// Bytes of the keys and values of these pairs.
+    /// Bytes of the keys and values of the written pairs.
     pub bytes: u64,
     /// The last key that was written, or that an earlier copy had written, in the column family
     /// that is being copied.
@@ -29,7 +29,7 @@ impl Db {
     /// resumes that copy after its last key. `watch` is called with the progress about once per
     /// megabyte.
     ///
-    /// Durability: when this returns, all pairs survive a power cut. Snapshots and sequence
+    /// Durability: when this call returns, all pairs survive a power cut. Snapshots and sequence
     /// numbers are not copied.
     ///
     /// # Errors

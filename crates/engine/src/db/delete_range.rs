@@ -1,9 +1,9 @@
-//! Range deletes. A store with the feature `range-deletes` writes one range tombstone; any other
-//! store writes a point tombstone for each key.
+//! Range deletes. A store with the feature `range-deletes` writes one range tombstone for a range
+//! delete; any other store writes a point tombstone for each key of the range.
 //!
 //! Invariant: a range delete of an empty range is a no-op, alone or within a batch. A range is
 //! empty if its end is not greater than its start in the store's order. Only an open store knows
-//! the order, so the store checks the ranges of a batch when it writes the batch.
+//! this order, so the store checks the ranges of a batch when it writes the batch.
 use super::Db;
 use crate::{Error, ReadOptions, Result, WriteBatch, WriteOptions, write::WriteRequest};
 use terrace_format::{
@@ -15,13 +15,13 @@ impl Db {
     /// Deletes every key from `from` (inclusive) to `to` (exclusive). The call costs about as much
     /// as one put. From then on reads skip the range, and later compactions remove its entries.
     ///
-    /// The low cost requires the feature `range-deletes` (option `range_tombstones` at the
-    /// creation of the store). Other stores, which LevelDB can read, look up the keys of the range
-    /// and delete them one by one. They write one atomic batch if the tombstones, each about 13
-    /// bytes plus the key, fit into `write_buffer_size` (4 MiB by default: 140,000 keys of 16
-    /// bytes). **A larger range is split into several such batches and is not atomic**: readers
-    /// may see that only the first part of the range is deleted, and an error or a crash may leave
-    /// this state.
+    /// The low cost requires the feature `range-deletes` (option `range_tombstones` at the creation
+    /// of the store). A store without this feature, which LevelDB can read, looks up the keys of
+    /// the range and deletes them one by one. It writes one atomic batch if the tombstones, each
+    /// about 13 bytes plus the key, fit into `write_buffer_size` (4 MiB by default: 140,000 keys of
+    /// 16 bytes). **A larger range is split into several such batches and is not atomic**: readers
+    /// may see that only the first part of the range is deleted, and after an error or a crash only
+    /// the first part may be deleted.
     ///
     /// In all stores, a key that another thread puts into the range during the call may be deleted
     /// or not.
@@ -75,7 +75,8 @@ impl Db {
             batch.add(Op::Delete(cursor.key()).in_family(family));
             cursor.next()?;
             if batch.byte_len() >= bytes_max || !cursor.valid() {
-                // The sync of the last batch makes the earlier batches durable too.
+                // Only the last batch of the range delete is synced: its sync makes the earlier
+                // batches durable too.
                 let sync = options.sync && !cursor.valid();
                 let request = WriteRequest::Batch(std::mem::take(&mut batch));
                 self.write_checked(request, (longest as u64, 0), WriteOptions { sync, ..WriteOptions::default() })?;
@@ -84,9 +85,9 @@ impl Db {
         Ok(())
     }
 
-    /// Returns the batch in the form in which it is written: without range deletes of empty
-    /// ranges. Refuses operations that the format or this store does not support. The caller
-    /// checks the sizes later.
+    /// Returns `batch` without its range deletes of empty ranges. Returns an error if the file
+    /// format or this store does not support one of the operations. The caller checks the sizes of
+    /// keys and values later.
     pub(crate) fn checked_batch(&self, mut batch: WriteBatch) -> Result<WriteBatch> {
         if let Some(problem) = batch.problem {
             return Err(Error::Invalid(problem));

@@ -22,8 +22,8 @@ pub struct Durable {
 }
 
 impl Db {
-    /// Works like [`wait_durable`](Db::wait_durable), for asynchronous code. Returns a future
-    /// that, when it is first polled, requests a sync on one of the store's threads. All futures
+    /// Works like [`wait_durable`](Db::wait_durable), for asynchronous code. Returns a future. When
+    /// the future is first polled, it requests a sync from one of the store's threads. All futures
     /// that wait at the same time share one sync.
     ///
     /// # Errors
@@ -74,8 +74,8 @@ impl Durable {
             let (shared, writes) = (self.shared.clone(), self.writes.clone());
             self.shared.work.submit(Lane::Idle, "sync", move || {
                 shared.waiters.begin_sync();
-                // An error is ignored here: the failure has stopped the store, and `wake_failed`
-                // reports it to the waiting tasks.
+                // An error of the sync is ignored here: the failure has stopped the store, and
+                // `wake_failed` reports it to the waiting tasks.
                 let _ = make_durable(&shared, &writes);
                 shared.wake_durable();
                 shared.wake_failed();
@@ -94,8 +94,8 @@ impl Future for Durable {
         self.shared.waiters.wait(self.waiter, self.sequence, context.waker().clone());
         self.request_sync();
         self.shared.work.start_missing_threads(); // the sync may wait for a thread
-        // This check repeats the first one: the write may have become durable before the waker was
-        // registered.
+        // The future checks a second time, because the write may have become durable after the
+        // first check and before the waker was registered.
         self.outcome()
     }
 }

@@ -1,10 +1,10 @@
 //! The idle timer: it detects that no writes arrive, returns unused memory, and makes the last
-//! writes durable. A *tick* checks for new writes. A *round* is a sequence of several ticks; at
-//! its end the timer returns unused memory and, if no write has arrived, makes the last writes
-//! durable.
+//! writes durable. A *tick* is one check for new writes. A *round* is a sequence of several ticks.
+//! At the end of a round the timer returns unused memory and, if no write has arrived during the
+//! round, makes the last writes durable.
 //!
-//! The timer holds only weak references to the store. With strong ones, a tick could hold the last
-//! reference and would then have to close the store.
+//! The timer holds only weak references to the store. With a strong reference, a tick could hold
+//! the last reference to the store and would then have to close the store.
 //!
 //! If the store has been idle for a long time and has no work left, the timer stops, so that an
 //! idle store has no thread. The next commit leader starts the timer again.
@@ -18,11 +18,12 @@ use std::{
 };
 use terrace_format::SeqNo;
 
-/// Longest time between two ticks. The store is idle if no write arrives between two ticks.
+/// Longest time between two ticks (checks for new writes). The store is idle if no write arrives
+/// between two ticks.
 const PERIOD: Duration = Duration::from_millis(250);
-/// The store has been idle for a long time if this time has passed since a tick that saw a write.
-/// The timer reports this state within a second of the write. If two rounds are shorter than this
-/// time, the timer uses the time of two rounds instead.
+/// The store counts as idle for a long time once this time has passed since a tick that saw a
+/// write. The timer reports the long idle state within a second of the last write. If two rounds
+/// are shorter than this constant, the timer uses the time of two rounds instead.
 const LONG_IDLE: Duration = Duration::from_millis(400);
 /// Time between two rounds, if the timer does not have to make writes durable.
 const ROUND: Duration = Duration::from_millis(2500);
@@ -31,8 +32,8 @@ const ROUND: Duration = Duration::from_millis(2500);
 pub struct IdleTimer {
     shared: Weak<DbInner>,
     writes: Option<Weak<WritePath>>,
-    /// Time between two rounds: half of `idle_durability_ms`, because one round sees a write, and
-    /// the next round sees that no further write has followed.
+    /// Time between two rounds: half of `idle_durability_ms`. The reason: one round sees a write,
+    /// and only the next round sees that no further write has followed.
     round: Duration,
     makes_durable: bool,
     observed: Mutex<Observed>, // a leaf lock
@@ -42,10 +43,9 @@ pub struct IdleTimer {
 #[derive(Debug, Default)]
 struct Observed {
     newest: u64,
-    /// The time of the tick that first saw the sequence number `newest`, or that last saw a writer
-    /// at work.
+    /// The time of the last tick that saw activity: a new sequence number, or a writer at work.
     since: Duration,
-    /// Whether the last tick found no write since the tick before it, so that the timer has
+    /// Whether the last tick found no write since the tick before it. If so, the timer has already
     /// reported that the store is idle.
     idle_begins: bool,
     long: bool,
@@ -57,13 +57,14 @@ struct Observed {
 /// The result of a tick.
 #[derive(Debug, PartialEq, Eq)]
 struct TickResult {
-    /// Whether this tick is the first one since the last write that found no new write.
+    /// Whether this tick is the first tick after the last write that found no new write: the store
+    /// begins to be idle.
     idle_begins: bool,
-    /// Whether the store has been idle for a long time. `None` unless this has changed since the
-    /// last tick or a round ends at this tick.
+    /// Whether the store has been idle for a long time. The field has a value only if the answer
+    /// has changed since the last tick, or if a round ends at this tick.
     long: Option<bool>,
-    /// Whether no write has arrived since the end of the last round. `None` unless a round ends at
-    /// this tick.
+    /// Whether no write has arrived since the end of the previous round. The field has a value only
+    /// if a round ends at this tick.
     round: Option<bool>,
 }
 
@@ -95,7 +96,8 @@ impl IdleTimer {
         };
         let (idle, newest, now) = (writes.are_idle(), shared.visible().0, shared.clock.now());
         let found = self.observed.lock().look(newest, idle, now, self.long(), self.ticks_per_round());
-        // A snapshot that is released later would leave work that this tick has not seen.
+        // The timer does not stop while a snapshot exists: the release of the snapshot may cause
+        // work that this tick has not seen.
         let no_snapshots = shared.snapshots.len() == 0;
         if found.idle_begins {
             shared.update_idle(|idle| idle.set_idle(newest));
@@ -113,8 +115,8 @@ impl IdleTimer {
         let Some(quiet) = found.round else { return };
         shared.storage.budget().rest();
         if quiet && self.makes_durable {
-            // An error is ignored here: the failure has stopped the store, and its next write
-            // reports it.
+            // An error of the sync is ignored here: the failure has stopped the store, and the
+            // store's next write reports it.
             let _ = make_durable(&shared, &writes);
         }
         if quiet && found.long == Some(true) && all_known && no_snapshots && self.has_nothing_to_do(&shared) {
@@ -123,9 +125,9 @@ impl IdleTimer {
         }
     }
 
-    /// Returns whether no later tick can find work until the next write. This is so if no job runs
-    /// or waits for space, and if all writes are durable or this timer does not make writes
-    /// durable.
+    /// Returns whether the idle timer can stop because no later tick would find work before the
+    /// next write. Two conditions must be true. No job runs or waits for space. And all writes are
+    /// durable, or this timer does not make writes durable.
     fn has_nothing_to_do(&self, shared: &DbInner) -> bool {
         let state = shared.state.lock();
         let jobs = state.flush_scheduled || state.commit_scheduled || !state.compactions.is_empty();
@@ -137,8 +139,8 @@ impl IdleTimer {
 
 impl Observed {
     /// Evaluates a tick at the time `now`. `newest` is the newest sequence number; `idle` is false
-    /// while a writer is at work. While a writer is stalled, the tick sees no new write, but the
-    /// time for the long idle state starts again.
+    /// while a writer is at work. If a stalled writer is at work, the tick sees no new write, but
+    /// the time until the long idle state starts again from zero.
     fn look(&mut self, newest: u64, idle: bool, now: Duration, long: Duration, ticks_per_round: u32) -> TickResult {
         let same = newest == self.newest;
         if !same || !idle {
@@ -188,7 +190,8 @@ mod tests {
             let round = Duration::from_millis(interval_ms) / 2;
             let timer =
                 IdleTimer { shared: Weak::new(), writes: None, round, makes_durable: true, observed: Mutex::default() };
-            // The write arrived directly after the previous tick.
+            // In this test the write arrives directly after a tick, so the next tick sees it as
+            // late as possible.
             let (mut observed, mut now) = (Observed::default(), timer.period());
             while observed.look(1, true, now, timer.long(), timer.ticks_per_round()).long != Some(true) {
                 now += timer.period();
@@ -228,8 +231,8 @@ mod tests {
         assert_eq!(look(11, false).long, Some(false));
     }
 
-    /// A put blocks in its sync and no further write arrives. Optional work must not start in this
-    /// state.
+    /// A put blocks in its sync, and no further write arrives. Background work that needs an idle
+    /// store must not start while the put is blocked.
     #[test]
     fn optional_work_does_not_start_while_a_writer_is_blocked() {
         let (began, begun) = mpsc::channel();

@@ -1,5 +1,5 @@
-//! Ingest adds SSTables that were built elsewhere to a store. Export writes a key range of a store
-//! as SSTables.
+//! Ingest adds SSTables to a store that were built outside of it. Export writes a key range of a
+//! store as SSTables.
 use super::Db;
 use crate::{
     Error, Options, ReadOptions, Result, Scan, SortedTable, SortedTableWriter,
@@ -25,9 +25,9 @@ use terrace_storage::{
 pub struct Ingested {
     /// Number of puts and deletes.
     pub entries: u64,
-    /// Number of SSTables that hold these entries in the store.
+    /// Number of new SSTables in the store that hold the ingested entries.
     pub tables: u64,
-    /// Bytes of these tables.
+    /// Total size of the new SSTables, in bytes.
     pub bytes: u64,
     /// The sequence number of all ingested entries.
     pub sequence: u64,
@@ -35,22 +35,24 @@ pub struct Ingested {
     pub level: usize,
 }
 
-/// Size, in bytes, up to which an ingest into level 0 writes one table. Each table is a sorted run
-/// there, which reads have to search, so an ingest into level 0 should have few tables.
+/// An ingest into level 0 writes one table up to this size in bytes. Each table of level 0 is a
+/// sorted run that reads have to search, so an ingest into level 0 should have few tables.
 const LEVEL_0_TABLE_BYTES: u64 = 1 << 30;
 
-/// SSTables of this store that hold the ingested entries. No version has them yet.
+/// The SSTables into which an ingest has rewritten its entries. They are in this store, but no
+/// version names them yet.
 struct Prepared {
     metas: Vec<TableMeta>,
     entries: u64,
-    /// Whether the tables are as few as possible, so that they may be added to level 0.
+    /// Whether the entries are in as few tables as possible, so that the tables may be added to
+    /// level 0.
     few: bool,
 }
 
-/// The result of an installation.
+/// The result of an attempt to add the prepared tables to the version.
 enum Installed {
     At(usize),
-    /// The entries are in many tables, but only level 0 can take them.
+    /// Nothing was added: only level 0 can take the tables, and they are too many for level 0.
     TooMany,
 }
 
@@ -60,16 +62,16 @@ impl Db {
     /// written by [`SortedTableWriter`], [`export`](Db::export) or LevelDB. If a table has several
     /// versions of a key, only the newest is added. The key ranges of the tables must not overlap.
     ///
-    /// Cost: one read and one write of the tables, without WAL and memtable; two of each if
-    /// concurrent writes leave only level 0 for the tables. Writers wait while earlier writes are
-    /// flushed, but not while the tables are read and written.
+    /// Cost: one read and one write of the tables, without WAL and memtable. If concurrent writes
+    /// leave only level 0 for the tables, the call reads and writes them twice. Writers wait while
+    /// earlier writes are flushed, but not while the tables are read and written.
     ///
-    /// Durability: when this returns, the entries survive a power cut, except in durability mode
-    /// `none`, which promises nothing.
+    /// Durability: when this call returns, the entries survive a power cut, except in durability
+    /// mode `none`, which promises nothing.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] for a damaged table; [`Error::Invalid`] for tables that overlap. Nothing
-    /// has been changed then.
+    /// [`Error::Corrupt`] for a damaged table; [`Error::Invalid`] for tables that overlap. The call
+    /// has then changed nothing.
     ///
     /// ```
     /// # use terrace::{Db, Options, SortedTableWriter};
@@ -119,9 +121,9 @@ impl Db {
         }
     }
 
-    /// Reads the tables at `paths` and rewrites all entries with the sequence number `seq`. If
-    /// `few` is set, the entries are written to as few tables as possible, otherwise to tables of
-    /// the usual size.
+    /// Reads the external tables at `paths` and writes their entries, with the sequence number
+    /// `seq`, to tables of this store. If `few` is set, these are as few tables as possible,
+    /// otherwise tables of the usual size.
     fn prepare<P: AsRef<Path>>(&self, family: FamilyId, paths: &[P], seq: SeqNo, few: bool) -> Result<Prepared> {
         let mut foreign = Vec::new();
         let opened: Result<()> = paths.iter().try_for_each(|path| {
@@ -166,9 +168,9 @@ impl Db {
         Ok(Prepared { metas: out.finish()?, entries, few })
     }
 
-    /// Adds the tables to the version, in the deepest level that existing tables and running
-    /// compactions allow. The caller ensures that no write runs and that no memtable waits for its
-    /// flush.
+    /// Adds the prepared tables to the version, in the deepest level that existing tables and
+    /// running compactions allow. The caller ensures that no write runs and that no memtable waits
+    /// for its flush.
     fn install(&self, family: FamilyId, prepared: &mut Prepared, seq: SeqNo, log: LogId) -> Result<Installed> {
         let shared = self.shared();
         let [Some(first), Some(last)] = [prepared.metas.first(), prepared.metas.last()] else {
@@ -181,8 +183,9 @@ impl Db {
             return Ok(Installed::TooMany);
         }
         if level == 0 {
-            // Level 0 is ordered by table number. Flushes may have drawn their numbers after these
-            // tables, so the tables get new numbers.
+            // Level 0 is ordered by table number, and the ingested tables must be the newest.
+            // Flushes may have drawn larger numbers since the tables were prepared, so the tables
+            // get new numbers.
             let numbers = prepared.metas.iter().map(|_| TableId(state.versions.new_number())).collect::<Vec<_>>();
             drop(state);
             let renamed = prepared.metas.iter().zip(&numbers);
@@ -190,7 +193,8 @@ impl Db {
                 renamed.map(|(meta, id)| Ok((shared.storage.file_of(ObjectId::Table(meta.id))?, ObjectId::Table(*id))));
             shared.storage.adopt(&renamed.collect::<Result<Vec<_>>>()?)?;
             for (meta, id) in prepared.metas.iter_mut().zip(numbers) {
-                // If the removal fails, the next open deletes the file.
+                // If the file with the old number cannot be removed, the next open of the store
+                // deletes it.
                 let _ = shared.storage.remove(ObjectId::Table(meta.id));
                 meta.id = id;
             }
@@ -251,13 +255,14 @@ impl Db {
     }
 }
 
-/// Returns the level of `family` in which an ingest of these keys may place its tables.
+/// Returns the level of `family` in which an ingest of the keys from `keys.0` to `keys.1` may place
+/// its tables.
 fn level_of(shared: &DbInner, state: &DbState, family: FamilyId, keys: (&[u8], &[u8])) -> Result<usize> {
     shared.flush_level(state, family, keys.0, keys.1).ok_or_else(|| Error::family_dropped(family))
 }
 
-/// An external SSTable, which has a number of this store while it is read. The table is not kept
-/// open between reads, because there may be many such tables.
+/// An external SSTable, which has a table number of this store while the ingest reads it. The
+/// ingest does not keep the table open between reads, because there may be many such tables.
 struct ForeignTable {
     meta: TableMeta,
     path: String,
@@ -278,7 +283,8 @@ impl ForeignTable {
         match table.verify(db) {
             Ok(()) => Ok(table),
             Err(error) => {
-                // If the removal fails, the next open deletes the file.
+                // If the linked or copied table cannot be removed, the next open of the store
+                // deletes it.
                 let _ = shared.storage.remove(ObjectId::Table(id));
                 Err(match error {
                     Error::Corrupt { what, offset, detail, .. } => {

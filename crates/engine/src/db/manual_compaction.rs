@@ -1,5 +1,5 @@
-//! Manual compaction: a call compacts a key range down the tree, level by level. It rewrites the
-//! tables in the bottom level of the range if this frees space.
+//! Manual compaction: the caller compacts a key range down the tree, level by level. In the bottom
+//! level of the range, the compaction rewrites only the tables whose rewrite frees space.
 use super::Db;
 use crate::{
     Error, Result,
@@ -19,9 +19,9 @@ impl Db {
     /// entries to drop.
     ///
     /// With value separation and `segments` GC, a compaction of all keys also moves values from
-    /// WALs to segments in key order, so that scans read the values sequentially. Until its end,
-    /// this takes additional space for these values. If there is too little space, the values stay
-    /// where they are.
+    /// WALs to segments in key order, so that scans read the values sequentially. Until the end of
+    /// the compaction, the moved values take additional space. If there is too little space, the
+    /// values stay where they are.
     ///
     /// # Errors
     /// The errors of [every write](Db#errors), and those of a [read](Db::get) of the bottom level.
@@ -65,8 +65,9 @@ impl ManualCompaction<'_> {
                 self.compact_level_down(level, range)?;
                 continue;
             }
-            // Automatic compactions may have moved tables below the deepest level in the meantime.
-            // A table that overlaps them from above is newer.
+            // Automatic compactions may have moved tables to levels below the deepest level in the
+            // meantime. A table of this level that overlaps such a table has newer entries, so it
+            // is compacted down too.
             for table in self.below(level, range) {
                 self.compact_level_down(level, &table.span())?;
             }
@@ -84,9 +85,10 @@ impl ManualCompaction<'_> {
         }
     }
 
-    /// Waits until all compactions that run now have ended: they still keep entries for snapshots
-    /// that may have been released in the meantime. Returns a table number; all later tables,
-    /// except the outputs of intra-L0 compactions, have this number or a larger one.
+    /// Waits until all compactions that run at the time of the call have ended. The reason: they
+    /// still keep entries for snapshots that may have been released in the meantime. Returns a
+    /// table number. All tables that are made later, except the outputs of intra-L0 compactions,
+    /// have this number or a larger one.
     fn wait_for_running_compactions(&self) -> Result<TableId> {
         let shared = self.shared;
         let running = shared.state.lock().compactions.running_inputs();
@@ -106,7 +108,7 @@ impl ManualCompaction<'_> {
     }
 
     /// Returns whether `level`, below level 0, has several sorted runs. Only a compaction of all
-    /// of them makes one run of them.
+    /// runs of the level merges them into one.
     fn has_several_runs(&self, level: usize) -> bool {
         level > 0 && self.tree().levels[level].runs.len() > 1
     }
@@ -130,8 +132,9 @@ impl ManualCompaction<'_> {
         Ok(())
     }
 
-    /// Executes one compaction of `level` that begins at the start of `range`. Returns the last
-    /// key that the compaction took from the level, if the range may have more keys after it.
+    /// Executes one compaction of `level` that begins at the start of `range`. If tables with keys
+    /// of the range may be left after this compaction, returns the last key that it took from the
+    /// level.
     fn compact_next_range(&self, level: usize, range: &KeyRange<'_>) -> Result<Option<Vec<u8>>> {
         let shared = self.shared;
         let done = self.run_plan(|situation| shared.policy.plan_range(situation, level, range))?;
@@ -142,8 +145,8 @@ impl ManualCompaction<'_> {
         Ok((more && !past_end).then(taken))
     }
 
-    /// Rewrites those tables of `level` that are older than table `begun` and have entries to
-    /// drop.
+    /// Rewrites the tables of `level` that have entries to drop. Tables with the number `begun` or
+    /// a larger one are newer than this manual compaction and are not rewritten.
     fn rewrite_bottom(&self, level: usize, range: &KeyRange<'_>, begun: TableId) -> Result<()> {
         let shared = self.shared;
         let mut after: Option<Vec<u8>> = None;
@@ -167,8 +170,8 @@ impl ManualCompaction<'_> {
         }
     }
 
-    /// Waits until no other compaction conflicts with the plan that `choose` returns, executes the
-    /// plan, and waits for its end. Returns the plan.
+    /// Executes the plan that `choose` returns: waits until no other compaction conflicts with the
+    /// plan, starts the compaction, and waits for its end. Returns the plan.
     fn run_plan(&self, choose: impl Fn(&Situation<'_>) -> Option<Plan>) -> Result<Option<Plan>> {
         let shared = self.shared;
         let (mut started, mut damage) = (None, None);
@@ -187,8 +190,8 @@ impl ManualCompaction<'_> {
                 plan => {
                     state.compactions.reserve_manual(None);
                     started = plan.inspect(|plan| shared.start_compaction(state, plan.clone(), false));
-                    // The reservation may have blocked other compactions; no other thread starts
-                    // them.
+                    // The reservation of the manual compaction may have blocked other compactions.
+                    // They must be scheduled here, because no other thread starts them.
                     shared.schedule(state);
                     true
                 }

@@ -98,7 +98,7 @@ pub struct Db {
 
 struct Inner {
     shared: Arc<DbInner>,
-    /// `None` in a store opened for reading only.
+    /// The write path; `None` in a store opened for reading only.
     writes: Option<Arc<WritePath>>,
 }
 
@@ -156,8 +156,8 @@ impl Db {
     /// The directory stays locked until these handles, and all cursors and scans, are dropped.
     ///
     /// # Errors
-    /// The error that prevented the last writes from becoming durable. The store is closed even
-    /// then.
+    /// The error that prevented the last writes from becoming durable. The store is closed even if
+    /// the call returns this error.
     ///
     /// ```
     /// # use terrace::{Db, Error, Options};
@@ -192,8 +192,8 @@ impl Db {
     fn sync_for_close(&self, writes: &WritePath) -> Result<()> {
         let shared = self.shared();
         shared.state.lock().closing = true;
-        // The edits are committed before the sync: a WAL whose entries are in durable SSTables
-        // needs no sync.
+        // Pending edits are committed before the WALs are synced: a WAL whose entries are in
+        // durable SSTables needs no sync.
         let released = self.commit_all_edits();
         let synced = writes.write(shared, WriteRequest::Batch(Batch::new()), true);
         released?;
@@ -245,7 +245,8 @@ impl Db {
     pub fn wait_idle(&self) -> Result<()> {
         let shared = self.shared();
         self.writes()?;
-        // GC may also wait for files that readers have stopped using.
+        // Value-log GC may also wait for the deletion of obsolete files that readers have stopped
+        // using.
         let waiting = IdleWait::begin(shared);
         loop {
             shared.wait_until(|state| {

@@ -31,8 +31,8 @@ use terrace_storage::{
     placement::{ObjectId, OpenMode, Storage},
 };
 
-/// The value that replaces 0 as the `intra_l0_compaction_trigger` (minimum number of runs in an
-/// intra-L0 compaction) of a universal store.
+/// The minimum number of runs in an intra-L0 compaction of a store with universal compaction, if
+/// the option `intra_l0_compaction_trigger` is 0.
 const INTRA_L0_RUNS: u64 = 4;
 
 /// The number of stores that were opened in this process.
@@ -160,7 +160,8 @@ impl Db {
         let mut found = match recover::open(&*storage, &options, read_only) {
             Err(full) if full.is_no_space() && !read_only => {
                 storage.reserve(0)?;
-                // If the open refuses a store, it keeps all files, because a repair may need them.
+                // The checks of the history run before any file is changed: if the open refuses a
+                // store, it keeps all files, because a repair may need them.
                 recover::check_history(&*storage, &options)?;
                 recover::make_space(&*storage, &options)?;
                 recover::open(&*storage, &options, read_only)?
@@ -168,8 +169,8 @@ impl Db {
             found => found?,
         };
         if options.compaction_style == CompactionStyle::Universal && options.intra_l0_compaction_trigger == 0 {
-            // While older runs of level 0 are being compacted, newer ones can only be merged with
-            // each other.
+            // A universal store needs intra-L0 compactions: while older runs of level 0 are being
+            // compacted, newer runs can only be merged with each other.
             options.intra_l0_compaction_trigger = INTRA_L0_RUNS;
         }
         options.text_log = if options.info_log { storage.text_log().map(Arc::new) } else { None };
@@ -236,7 +237,7 @@ impl Db {
         Ok(db)
     }
 
-    /// Writes the properties of the opened store to `LOG`.
+    /// Writes the properties of the opened store to the information log, the file `LOG`.
     fn log_opened(&self) {
         let shared = self.shared();
         shared.options.log(|| {
@@ -298,7 +299,8 @@ fn locate(path: &Path, options: &Options) -> Result<Location> {
 
 /// Returns the background jobs.
 fn jobs(writes: Option<&Arc<WritePath>>) -> Jobs {
-    // Jobs have weak references, as the idle timer has: a job must not keep its own store open.
+    // A job has only weak references to the write path, because a job must not keep its own store
+    // open.
     let weak = writes.map(Arc::downgrade);
     let relocate = move |shared: &Arc<DbInner>| match weak.as_ref().and_then(Weak::upgrade) {
         Some(writes) => match writes.relocate(shared) {

@@ -1,5 +1,6 @@
-//! LevelDB's property strings, in LevelDB's format, for tools that know them, and one property of
-//! Terrace. [`Db::statistics`] reports more numbers, with types.
+//! The property strings that [`Db::property`] returns: LevelDB's properties, in LevelDB's format,
+//! for tools that know them, and one property of Terrace. [`Db::statistics`] reports more numbers,
+//! with types.
 //!
 //! Source: LevelDB's `DBImpl::GetProperty`, `Version::DebugString`, `EscapeString`.
 use super::Db;
@@ -96,7 +97,7 @@ fn line(table: &TableRef) -> String {
     format!(" {}:{}[{} .. {}]", meta.id.0, meta.bytes, internal(&meta.smallest), internal(&meta.largest))
 }
 
-/// Formats an internal key as LevelDB does.
+/// Formats an internal key (user key, sequence number and kind) as LevelDB does.
 fn internal(bytes: &[u8]) -> String {
     let parsed = key::apart(bytes);
     let mut user = String::new();

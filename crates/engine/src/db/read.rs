@@ -44,7 +44,8 @@ fn snapshot_iter(shared: &Arc<DbInner>, view: TreeView<'_>, seq: SeqNo, how: Tab
     SnapshotIter::new(order(), Merge::new(order(), sources), covers, seq)
 }
 
-/// Returns the data that a cursor needs in a store with value separation.
+/// Returns the data that a cursor needs to read values from the value log, in a store with value
+/// separation.
 #[inline(never)] // most stores do not separate values
 fn separated_values(
     shared: &Arc<DbInner>,
@@ -70,9 +71,9 @@ fn tree_of(view: &View, family: FamilyId) -> Result<TreeView<'_>> {
     view.tree(family).ok_or_else(|| Error::family_dropped(family))
 }
 
-/// Number of keys whose blocks are prefetched before the first block is read. This is enough for
-/// the queue of any device, and so few that the first blocks are still in memory when they are
-/// read.
+/// Number of keys whose blocks `multi_get` prefetches before it reads the first block. So many
+/// reads fill the queue of any device, and they are so few that the first blocks are still in
+/// memory when they are read.
 const PREFETCH_KEYS_MAX: usize = 128;
 
 impl Db {
@@ -115,8 +116,8 @@ impl Db {
     }
 
     /// Works like [`get_with`](Db::get_with), without a copy. The result refers to the value in a
-    /// cached block, a memtable or a mapped SSTable, and pins this memory. This is faster for
-    /// values of at least some KiB.
+    /// cached block, a memtable or a mapped SSTable, and pins this memory. The method is faster
+    /// than a copy for values of at least some KiB.
     ///
     /// # Errors
     /// The errors of [`get`](Db::get).
@@ -140,10 +141,11 @@ impl Db {
         options: &ReadOptions,
         take: impl Fn(Value<'_>) -> T,
     ) -> Result<Option<T>> {
-        // The view is loaded before the sequence number. In the opposite order, a compaction could
-        // have dropped an entry that the sequence number sees. If a rotation of the memtable
-        // replaces the view directly after the load, the old view shows an earlier prefix of the
-        // history. This prefix has every write that was acknowledged before this call.
+        // A point lookup loads the view before the sequence number. In the opposite order, a
+        // compaction between the two loads could drop an entry that the sequence number sees. If
+        // the commit leader seals the memtable and replaces the view directly after the load, the
+        // old view shows an earlier prefix of the history. This prefix has every write that was
+        // acknowledged before the lookup began.
         let view = self.shared().view.load();
         let lookup = Lookup::new(key, self.read_sequence(options)?);
         Ok(self.look_up(tree_of(&view, family)?, &lookup, self.how(options))?.map(take))
@@ -153,8 +155,8 @@ impl Db {
         self.look_up_stored(view, lookup, self.shared().separates_values, how)
     }
 
-    /// Returns the stored value. If values are separated and `resolve` is false, this is the value
-    /// pointer.
+    /// Returns the value of a key as it is stored. If values are separated and `resolve` is false,
+    /// the result is the value pointer instead of the value.
     #[inline]
     fn look_up_stored<'a>(
         &self,
@@ -221,7 +223,8 @@ impl Db {
         for window in sorted.chunks(PREFETCH_KEYS_MAX) {
             let lookup = |at: usize| Lookup::new(keys[at].as_ref(), seq);
             if window.len() > 1 {
-                // An error is ignored here: it occurs again below, and is returned there.
+                // A failed prefetch is ignored: the read of the same block fails again below, and
+                // that read returns the error.
                 window.iter().for_each(|&at| drop(get::expect(&*shared.storage, &shared.order, view, &lookup(at))));
             }
             if window.len() > 1 && shared.separates_values {

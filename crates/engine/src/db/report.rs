@@ -44,8 +44,9 @@ pub struct TableInfo {
     /// Whether `largest` is an exclusive bound, because it is the end of a range tombstone of the
     /// table.
     pub largest_excluded: bool,
-    /// In a level below level 0, the number of the table's sorted run. Tables of one run do not
-    /// overlap, and a run with a larger number has newer entries. 0 in a leveled tree.
+    /// The number of the table's sorted run in a level below level 0. Tables of one run do not
+    /// overlap, and a run with a larger number has newer entries. The number is 0 in a leveled
+    /// tree.
     pub run: u64,
 }
 
@@ -65,7 +66,7 @@ pub(super) fn layout(tree: &Version) -> Vec<LevelInfo> {
 
 impl Db {
     /// Returns the levels and their SSTables, of the default column family;
-    /// [`ColumnFamily::layout`](crate::ColumnFamily::layout) returns those of another one.
+    /// [`ColumnFamily::layout`](crate::ColumnFamily::layout) returns those of another family.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -80,7 +81,7 @@ impl Db {
     }
 
     /// Returns the state of the store, and counters since the store was opened. In a forked child
-    /// it returns only the path, the preset and the sequence numbers.
+    /// process the call returns only the path, the preset and the sequence numbers.
     ///
     /// ```
     /// # use terrace::{Db, Options};

@@ -36,8 +36,8 @@ fn open(options: &Options) -> Db {
     Db::open_manual(storage.expect("open"), options.clone()).expect("open")
 }
 
-/// Writes memtables with overlapping keys until `done` returns true. Of the background jobs only
-/// flushes run.
+/// Writes overlapping keys, memtable after memtable, until `done` returns true. Of the background
+/// jobs only flushes run, so the flushed tables accumulate in level 0.
 fn fill_until(db: &Db, done: impl Fn(&DbInner) -> bool) {
     for n in 0..100_000u32 {
         if done(db.shared()) {
@@ -74,15 +74,16 @@ fn close_starts_no_compaction() {
     db.flush().expect("flush");
     db.wait_idle().expect("idle");
     fill_until(&db, has_compactions);
-    // After this step the commit job is queued again. So the compaction is the oldest job when the
-    // close runs jobs.
+    // This step queues the commit job again, so that it is younger than the compaction. The
+    // compaction is then the oldest job when the close runs jobs.
     db.shared().work.step_in(Lane::Durability).expect("a commit is queued");
     assert!(db.statistics().pending_edits > 0, "the edits are committed already");
     db.close().expect("close");
     assert_eq!(begun.load(SeqCst), 0, "a compaction BEGAN in a close");
 }
 
-/// A listener may request the store's statistics, which takes the state lock.
+/// A listener may request the store's statistics, which takes the state lock. Therefore the engine
+/// must call listeners without any lock.
 #[test]
 fn a_listener_is_called_under_no_lock() {
     let store: Arc<OnceLock<Weak<DbInner>>> = Arc::default();
@@ -135,7 +136,7 @@ fn a_pending_edit_does_not_plan_compactions() {
     db.close().expect("close");
 }
 
-/// A closed WAL whose sync calls a function.
+/// A closed WAL whose sync calls the function in this struct.
 struct SyncedBy<F>(F);
 
 impl<F: Fn() -> terrace_storage::Result<()> + Send + Sync> LogWriter for SyncedBy<F> {
@@ -242,8 +243,8 @@ fn tombstone_compactions_leave_space_to_writers() {
     }
     while db.step(0).is_some() {}
     assert!(db.shared().state.lock().optional_suspended, "it was not tried again");
-    // If two such compactions ran concurrently and freed space, each would start the other one
-    // again.
+    // The space check of an optional compaction must free no space. If two such compactions ran
+    // concurrently and freed space, each would start the other one again.
     assert_eq!(db.shared().space_freed.load(SeqCst), freed, "a check for space FREED some");
     disk.leave(64 << 20);
     db.put("more", "").expect("put");
@@ -253,8 +254,8 @@ fn tombstone_compactions_leave_space_to_writers() {
     db.close().expect("close");
 }
 
-/// No compaction of a family that is being dropped starts, so its sorted runs must not stop
-/// writers. And the family with the most runs is compacted first.
+/// No compaction of a column family that is being dropped starts, so the sorted runs of this family
+/// must not stop writers. Of the remaining families, the one with the most runs is compacted first.
 #[test]
 fn a_family_that_is_dropped_stops_no_writer() {
     let mut options = tight();

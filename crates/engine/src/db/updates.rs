@@ -10,15 +10,16 @@ impl Db {
     /// [`last_sequence`](crate::Update::last_sequence) of the last update that was applied. If
     /// `sequence` is within a batch, the first update is this whole batch.
     ///
-    /// A WAL is deleted as soon as its writes are in durable SSTables, so call this often. The
-    /// option `wal_size_limit` keeps obsolete WALs longer. WALs that the returned iterator has not
-    /// read yet are kept until it is dropped. Like a cursor, the iterator keeps the directory
+    /// A WAL is deleted as soon as its writes are in durable SSTables, so call this method often.
+    /// The option `wal_size_limit` keeps obsolete WALs longer. WALs that the returned iterator has
+    /// not read yet are kept until it is dropped. Like a cursor, the iterator keeps the directory
     /// locked.
     ///
     /// # Errors
-    /// [`Error::SequenceGone`] if the WALs no longer have the next write: from this call, or from
-    /// the iterator at the position of the gap. [`Error::Invalid`] if `sequence` has not been
-    /// written yet. [`Error::ReadOnly`] in a store opened for reading only.
+    /// [`Error::SequenceGone`] if the WALs no longer have the next write. This call returns the
+    /// error if the first write is missing; the iterator returns it at the position of a later gap.
+    /// [`Error::Invalid`] if `sequence` has not been written yet. [`Error::ReadOnly`] in a store
+    /// opened for reading only.
     ///
     /// ```
     /// # fn main() -> terrace::Result<()> {

@@ -30,8 +30,8 @@ impl Db {
         self.put_with(key, value, WriteOptions::default())
     }
 
-    /// Works like [`put`](Db::put), with write options. With `sync`, this write and all writes
-    /// before it survive a power cut when the call returns.
+    /// Works like [`put`](Db::put), with write options. With the option `sync`, this write and all
+    /// writes before it survive a power cut once the call has returned.
     ///
     /// # Errors
     /// The errors of [`put`](Db::put).
@@ -49,8 +49,8 @@ impl Db {
             .map(drop)
     }
 
-    /// Deletes `key`. If the key does not exist, there is no visible effect. The durability is
-    /// that of [`put`](Db::put).
+    /// Deletes `key`. If the key does not exist, there is no visible effect. The delete is as
+    /// durable as a [`put`](Db::put).
     ///
     /// # Errors
     /// The errors of [`put`](Db::put).
@@ -86,13 +86,13 @@ impl Db {
 
     /// Applies `batch` atomically. Returns the sequence number of its last operation, for
     /// [`wait_durable`](Db::wait_durable). A key may have up to 4 GiB − 17 bytes, and a value may
-    /// have up to 4 GiB − 1 bytes; longer ones are refused. The durability is that of
-    /// [`put_with`](Db::put_with).
+    /// have up to 4 GiB − 1 bytes; longer ones are refused. The batch is as durable as a
+    /// [`put_with`](Db::put_with) with the same options.
     ///
     /// # Errors
     /// The errors of [`put`](Db::put). [`Error::Unsupported`] if the batch deletes a range that is
-    /// not empty and the store has no range tombstones. No operation of the batch has been applied
-    /// then.
+    /// not empty and the store has no range tombstones. After an error no operation of the batch
+    /// has been applied.
     ///
     /// ```
     /// # use terrace::{Db, Options, WriteBatch, WriteOptions};
@@ -171,10 +171,10 @@ impl Db {
         }
     }
 
-    /// Resumes writes after a full disk ([`Error::is_no_space`]) without a reopen of the store.
-    /// This needs free space again: at least `reserve_bytes` plus the memtables and a manifest.
-    /// When the call returns, every acknowledged write is present and durable; a refused batch is
-    /// not present. In a store that has not stopped, the call does nothing.
+    /// Resumes writes after a full disk ([`Error::is_no_space`]) without a reopen of the store. The
+    /// call needs free space: at least `reserve_bytes` plus the memtables and a manifest. When the
+    /// call returns, every acknowledged write is present and durable; a refused batch is not
+    /// present. In a store that has not stopped, the call does nothing.
     ///
     /// # Errors
     /// [`Error::NoSpace`], or [`Error::FailStopped`] with this error inside, if there is still too

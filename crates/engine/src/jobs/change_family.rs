@@ -7,17 +7,20 @@ use terrace_format::{
     edit::{COLUMN_FAMILIES, Edit, FamilyChange},
 };
 
-/// Records `change` in the manifest, syncs the manifest, and applies the change. The record does
-/// not wait for pending edits, because it does not depend on any of them: a new family has no
-/// tables, and a family is dropped only when no edit of it is pending.
+/// Records `change` (the creation or the drop of a column family) in the manifest, syncs the
+/// manifest, and applies the change. The record does not wait for pending edits, because it depends
+/// on none of them: a new family has no tables, and a family is dropped only when no edit of it is
+/// pending.
 ///
 /// A family is created in the manifest before any WAL can contain a write to it. A family is
-/// dropped while no write runs; replay ignores writes to it that are still in a WAL.
+/// dropped while no write runs. A WAL may still contain earlier writes to a dropped family; replay
+/// ignores them.
 pub fn change_family(shared: &Arc<DbInner>, change: FamilyChange) -> Result<()> {
     let mut slot = shared.manifest.lock();
     let manifest = slot.as_mut().expect("a store open for writing has a manifest");
     let edit = Edit { requires: vec![COLUMN_FAMILIES.into()], families: vec![change.clone()], ..Edit::default() };
-    // After a failure the manifest may contain the change or not, so nothing else may be recorded.
+    // After a failed append, the manifest may contain the change or not, so nothing else may be
+    // recorded in it.
     append_now(shared, manifest, &edit).inspect_err(|error| shared.fail(error))?;
     let removable = {
         let mut state = shared.state.lock();
@@ -41,7 +44,7 @@ pub fn change_family(shared: &Arc<DbInner>, change: FamilyChange) -> Result<()> 
     Ok(())
 }
 
-/// Waits until no compaction of `family` runs. The caller ensures that none starts.
+/// Waits until no compaction of `family` runs. The caller ensures that no new one starts.
 pub fn quiesce(shared: &DbInner, family: FamilyId) -> Result<()> {
     shared.wait_until(|state| !state.compactions.runs_in(family))
 }

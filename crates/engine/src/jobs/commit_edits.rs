@@ -21,26 +21,29 @@ use terrace_storage::{
     placement::{ObjectId, TableMeta},
 };
 
-/// Shortest time between two checks of the durability handles, if no event causes an earlier
-/// check.
+/// Shortest time for which the commit job waits between two checks of the durability handles, if no
+/// event causes an earlier check.
 const POLL_MIN: Duration = Duration::from_millis(2);
-/// Longest time between two checks of the durability handles.
+/// Longest time for which the commit job waits between two checks of the durability handles.
 const POLL_MAX: Duration = Duration::from_millis(100);
-/// Time between two checks in durability modes that wait for the file system's own commits, which
-/// are seconds apart.
+/// Time between two checks of the durability handles in durability modes that wait for the file
+/// system's own journal commits, which are seconds apart.
 const JOURNAL_POLL: Duration = Duration::from_millis(20);
-/// If no flush or compaction has run for this time, none is expected soon.
+/// If no flush or compaction has run for this time, the commit job expects none soon.
 const QUIET_AFTER: Duration = Duration::from_millis(200);
-/// Upper bound of the number of unsynced bytes at which a commit is forced.
+/// Upper bound, in bytes, of the limit at which the number of retained bytes forces a commit of
+/// pending edits.
 const BATCH_BYTES_MAX: u64 = 512 << 20;
-/// Upper bound of the same limit, in memtables. After a kill, the next open makes a sorted run in
-/// level 0 of each memtable.
+/// Upper bound, in memtables, of the limit at which retained bytes or open WALs force a commit of
+/// pending edits. The reason: after a kill, the next open replays the WALs and makes a sorted run
+/// in level 0 of each memtable.
 const BATCH_MEMTABLES_MAX: u64 = 16;
 
 /// Commits pending edits until none is left. Each batch of edits is committed as soon as the files
-/// of its edits are durable. The job looks for due compactions only after a commit. With a manual
-/// executor it commits at most one batch per step. The retry budget for a full disk is per batch,
-/// so that the job releases the reserve for only one batch at a time.
+/// of its edits are durable. After each commit the job starts the compactions that have become due;
+/// while it only waits, it does not search for them. With a manual executor it commits at most one
+/// batch per step. Each batch has its own retry budget for a full disk, so that the job releases
+/// the reserve for only one batch at a time.
 pub fn run(shared: &Arc<DbInner>) -> Result<()> {
     loop {
         let seen = shared.state.lock().commit_epoch;
@@ -60,13 +63,14 @@ pub fn run(shared: &Arc<DbInner>) -> Result<()> {
     }
 }
 
-/// Returns whether the job has nothing more to wait for.
+/// Returns whether the commit job can end: no edit is pending, or the store has failed or is
+/// closed.
 fn is_over(state: &DbState) -> bool {
     state.versions.pending() == 0 || state.failed.is_some() || state.closed
 }
 
-/// Waits until an edit is installed, a caller has made all files durable, the store is closing, or
-/// a deadline has passed.
+/// Waits until the state of pending edits may have changed: an edit was installed, a caller has
+/// made all files durable, the store is closing, or the time of the next check has come.
 fn wait_for_event(shared: &DbInner, mut state: MutexGuard<'_, DbState>, seen: u64) {
     let end = shared.clock.now() + time_to_deadline(shared, &state);
     while state.commit_epoch == seen && !is_over(&state) {
@@ -78,8 +82,8 @@ fn wait_for_event(shared: &DbInner, mut state: MutexGuard<'_, DbState>, seen: u6
     }
 }
 
-/// Returns the time until the next check: until the durability mode may have made an edit durable
-/// by itself, or until no job has run for so long that a commit is due.
+/// Returns the time until the next check of the durability handles: until the durability mode may
+/// have made an edit durable by itself, or until no job has run for so long that a commit is due.
 fn time_to_deadline(shared: &DbInner, state: &DbState) -> Duration {
     if shared.storage.waits_for_fs_commit() {
         return JOURNAL_POLL;
@@ -92,8 +96,8 @@ fn time_to_deadline(shared: &DbInner, state: &DbState) -> Duration {
     }
 }
 
-/// Commits one batch like [`run`], for a caller that needs the space. The commit job may run
-/// concurrently. Also deletes files that only readers needed until now.
+/// Commits one batch of edits like [`run`], for a caller that needs disk space now. The commit job
+/// may run concurrently. Also deletes obsolete files that readers have stopped using.
 pub fn run_now(shared: &Arc<DbInner>) -> Result<()> {
     if commit_batch(shared)? > 0 {
         shared.request_commit(); // the job may have nothing to wait for now
@@ -104,7 +108,7 @@ pub fn run_now(shared: &Arc<DbInner>) -> Result<()> {
 }
 
 /// Commits one batch of edits. Returns how many of them became durable in the manifest. The
-/// listener is called while no lock is held.
+/// listener is called without any lock held.
 fn commit_batch(shared: &Arc<DbInner>) -> Result<usize> {
     let free = shared.free_bytes();
     let (due, stops_writers) = {
@@ -119,7 +123,8 @@ fn commit_batch(shared: &Arc<DbInner>) -> Result<usize> {
     };
     let _blocking = stops_writers.then(BlockingScope::new);
     let decided = if due { shared.storage.commit() } else { shared.storage.advance().map(drop) };
-    // If a durability handle has failed, its error is returned instead of the error of the commit.
+    // If the sync of a file has failed, the file's durability handle has the cause. `committable`
+    // returns this cause, so it is reported before an error of the commit.
     let (count, _) = shared.state.lock().versions.committable()?;
     decided?;
     if count == 0 {
@@ -146,8 +151,8 @@ fn append_edits(shared: &Arc<DbInner>) -> Result<(usize, Duration)> {
     }
     match manifest.log(&edits) {
         Err(full) if full.is_no_space() => {
-            // The end of the manifest is unknown after the error, so nothing can be appended to
-            // it.
+            // The failed append may have written a part of its record, so nothing more can be
+            // appended to this manifest. A new manifest replaces it.
             let _guard = shared.reserve.release(&*shared.storage);
             rewrite_manifest(shared, manifest)?;
             (count, edits) = shared.state.lock().versions.committable()?;
@@ -159,8 +164,9 @@ fn append_edits(shared: &Arc<DbInner>) -> Result<(usize, Duration)> {
         let mut state = shared.state.lock();
         let (removable, tables) = state.versions.mark_committed(count)?;
         shared.advance_durable(state.versions.durable_base());
-        // This step is the first one, because a thread that sees the new `durable_replay_from`
-        // must not find older WALs among those that wait for a sync.
+        // Obsolete WALs are removed from the closed WALs before any other step. Otherwise a thread
+        // that sees the new `durable_replay_from` could still find older WALs among those that wait
+        // for a sync.
         let logs = shared.closed_wals.take_obsolete(state.versions.durable_replay_from());
         shared.bump_stall_epoch(&state); // fewer bytes are retained
         shared.changed.notify_all();
@@ -172,8 +178,9 @@ fn append_edits(shared: &Arc<DbInner>) -> Result<(usize, Duration)> {
     Ok((count, ended))
 }
 
-/// Appends `edit` to the manifest and syncs the manifest. If the disk is full, continues in a new
-/// manifest with the help of the reserve, because the end of the old one is unknown then.
+/// Appends `edit` to the manifest and syncs the manifest. If the disk is full during the append,
+/// the end of the manifest is unknown. The function then releases the reserve and continues in a
+/// new manifest.
 pub(super) fn append_now(shared: &DbInner, manifest: &mut Manifest, edit: &Edit) -> Result<()> {
     match manifest.log(slice::from_ref(edit)) {
         Err(full) if full.is_no_space() => {
@@ -199,26 +206,28 @@ fn rewrite_large_manifest(shared: &DbInner) -> Result<()> {
     }
 }
 
-/// Returns the number of retained bytes at which a commit is forced.
+/// Returns the number of retained bytes at which a commit of pending edits is forced.
 ///
-/// Where the file system commits on its own schedule, this is the number at which writers would be
-/// slowed. Elsewhere the number is smaller, because a longer wait saves no device writes: the
-/// kernel writes old pages back anyway. But a commit is not immediate either: if a compaction
-/// consumes an SSTable before its sync, the SSTable never has to be written to the device.
+/// In durability modes that wait for the file system's own commits, this is the number at which
+/// writers would be slowed. In the other modes the number is smaller, because a longer wait saves
+/// no device writes: the kernel writes old pages back anyway. But edits are not committed
+/// immediately either. If a compaction consumes an SSTable before the SSTable's sync, the SSTable
+/// never has to be written to the device.
 fn unsynced_bytes_at_commit(shared: &DbInner, bounds: &BacklogBounds) -> u64 {
     let memtables = BATCH_MEMTABLES_MAX * shared.options.write_buffer_size;
     let soon = BATCH_BYTES_MAX.min(memtables).min(bounds.retained_bytes / 2);
     if shared.storage.waits_for_fs_commit() { bounds.retained_before_slowdown() } else { soon }
 }
 
-/// Returns the number of WALs, flushed but still open, at which a commit is forced.
+/// Returns how many closed WALs may be open although all their entries are flushed. At this number
+/// a commit of pending edits is forced, which makes the WALs obsolete.
 fn open_wals_at_commit(shared: &DbInner) -> usize {
     let most = shared.storage.closed_wals_max();
     if shared.storage.waits_for_fs_commit() { most } else { most.min(BATCH_MEMTABLES_MAX as usize) }
 }
 
-/// Returns whether no compaction is expected soon. A batch of edits then gains nothing by a longer
-/// wait.
+/// Returns whether no flush or compaction has run for so long that none is expected soon. A batch
+/// of edits then gains nothing by a longer wait.
 fn no_jobs_for_a_while(shared: &DbInner, state: &DbState) -> bool {
     let patient = shared.storage.waits_for_fs_commit() || shared.work.is_manual();
     !patient && state.no_jobs_since.is_some_and(|since| shared.clock.since(since) >= QUIET_AFTER)
@@ -256,7 +265,7 @@ pub fn delete_obsolete(shared: &DbInner, objects: &[ObjectId]) {
     shared.changed.notify_all();
 }
 
-/// Deletes files. A failure wastes space but is safe: the next open deletes the remaining files.
+/// Deletes files. If a file cannot be deleted, it only wastes space: the next open deletes it.
 pub fn delete_files(shared: &DbInner, objects: &[ObjectId]) {
     for object in objects {
         if shared.storage.remove(*object).is_err() {
@@ -265,7 +274,7 @@ pub fn delete_files(shared: &DbInner, objects: &[ObjectId]) {
     }
 }
 
-/// Deletes the files that a job wrote for `metas`. These tables are in no version.
+/// Deletes the files of the tables `metas`, which a job wrote and which are in no version.
 pub fn delete_outputs(shared: &DbInner, metas: &[TableMeta]) {
     delete_files(shared, &objects_written_with(metas));
 }

@@ -31,12 +31,13 @@ use terrace_storage::{
 
 /// Number of bytes of entries that a compaction processes between two checks of the stop flag.
 const BYTES_PER_LOOK: u64 = 4 << 20;
-/// Number of bytes that is added for each entry, so that a compaction of many small entries checks
-/// the stop flag too.
+/// Number of bytes that each entry adds to the progress in addition to its size, so that a
+/// compaction of many small entries checks the stop flag too.
 const BYTES_PER_ENTRY: u64 = 1 << 10;
 
-/// Measures the progress since the last check of the stop flag. A check at each small entry would
-/// be too frequent, and a check after gigabytes too rare.
+/// Measures how much a compaction has processed since its last check of the stop flag (whether the
+/// store is closing or has failed). A check at each small entry would be too frequent, and a check
+/// after gigabytes too rare.
 #[derive(Default)]
 struct StopPoll(u64);
 
@@ -46,8 +47,8 @@ impl StopPoll {
         self.0 = self.0.saturating_add(bytes).saturating_add(entries * BYTES_PER_ENTRY);
     }
 
-    /// Adds one entry and its value. The bytes of a separated value count too, since the
-    /// compaction may relocate it.
+    /// Adds one entry and its value to the progress. The bytes of a separated value count too,
+    /// because the compaction may relocate the value.
     fn add_entry(&mut self, shared: &DbInner, stored: &[u8]) {
         let value = if shared.separates_values
             && let Ok(StoredValue::At(pointer)) = StoredValue::parse(stored)
@@ -59,7 +60,7 @@ impl StopPoll {
         self.add(1, value);
     }
 
-    /// Returns whether a check is due. If so, restarts the measurement.
+    /// Returns whether a check of the stop flag is due. If so, restarts the measurement.
     fn is_due(&mut self) -> bool {
         let is_due = self.0 >= BYTES_PER_LOOK;
         if is_due {
@@ -109,20 +110,22 @@ pub fn run(shared: &Arc<DbInner>, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// Commits pending edits before the compaction if the disk is nearly full. Without this step,
-/// compactions could be faster than the commits: the inputs of a compaction stay on disk until its
-/// outputs are durable, in addition to the files that are retained already.
+/// If the disk is nearly full, commits pending edits before the compaction starts. The reason: the
+/// inputs of a compaction stay on disk until its outputs are durable, in addition to the files that
+/// are retained already. Without this commit, compactions could take space faster than commits free
+/// it.
 fn commit_edits_if_crowded(shared: &Arc<DbInner>) {
     let (free, retained) = (shared.free_bytes(), shared.state.lock().versions.retained_bytes());
     if BacklogBounds::of(&shared.options, free, shared.compaction_debt().1, retained).delays_compactions(retained) {
-        // The commit job will get the same error and report it.
+        // An error of the commit is ignored here, because the commit job will get the same error
+        // and report it.
         let _ = commit_edits::run_now(shared);
     }
 }
 
-/// Replaces the inputs of `plan` by the outputs in the live version. If no sync of an input has
-/// started yet, the input is given up: its sync is cancelled, and its files are deleted
-/// immediately.
+/// Replaces the inputs of `plan` by the outputs in the live version. If no sync of an input's file
+/// has started yet, the file never has to be durable: its sync is cancelled, and the file is
+/// deleted immediately.
 fn install(shared: &Arc<DbInner>, plan: &Plan, edit: Edit, merged: CompactionOutput) -> Result<()> {
     let CompactionOutput { outputs, contents, handles } = merged;
     let mut state = shared.state.lock();
@@ -185,14 +188,15 @@ pub fn drops_some(shared: &Arc<DbInner>, plan: &Plan) -> Result<bool> {
 #[derive(Default)]
 struct CompactionOutput {
     outputs: Vec<TableMeta>,
-    /// The entry counts of the outputs. A trivial move has none, because its outputs are not new.
+    /// The entry counts of the outputs. A trivial move adds no entry counts, because its outputs
+    /// are its inputs.
     contents: Vec<(TableId, Contents)>,
     handles: Vec<DurabilityHandle>,
 }
 
 /// Merges the inputs into new SSTables. Returns `None` if the store began to close during the
-/// merge. A large compaction is split by key range into subcompactions, which run in parallel and
-/// end in one edit.
+/// merge. A large compaction is split by key range into subcompactions, which run in parallel. One
+/// edit then installs the outputs of all of them.
 fn run_subcompactions(shared: &Arc<DbInner>, plan: &Plan) -> Result<Option<CompactionOutput>> {
     let readers = &readers(shared);
     let spent = {
@@ -215,7 +219,8 @@ fn run_subcompactions(shared: &Arc<DbInner>, plan: &Plan) -> Result<Option<Compa
         }
     }
     let Some(unmerged) = unmerged else { return Ok(Some(all)) };
-    // The finished outputs of the other subcompactions are not deleted elsewhere.
+    // One subcompaction did not finish. The outputs of the finished ones must be deleted here,
+    // because no other code knows them.
     commit_edits::delete_outputs(shared, &all.outputs);
     unmerged
 }
@@ -242,8 +247,8 @@ fn split_plan(shared: &DbInner, plan: &Plan) -> Result<Vec<Subcompaction>> {
     Ok(subs)
 }
 
-/// Executes one subcompaction. Drops pointers into the segments `spent`. Returns `None` if the
-/// store began to close during the merge.
+/// Executes one subcompaction. Drops value pointers into the segments `spent`, which tail GC has
+/// emptied. Returns `None` if the store began to close during the merge.
 fn run_subcompaction(
     shared: &Arc<DbInner>,
     plan: &Plan,
@@ -301,7 +306,8 @@ fn points_into(segments: &BTreeSet<ObjectId>, kind: Kind, stored: &[u8]) -> bool
 
 /// Returns the plan's inputs as one sorted stream, with the newest run first.
 fn input(shared: &Arc<DbInner>, plan: &Plan) -> Merge {
-    // Checksums are verified, because a damaged block must not get a valid checksum in an output.
+    // The compaction verifies the checksums of its inputs. Otherwise the bytes of a damaged block
+    // would get a valid checksum in an output.
     let how = TableReadOptions { verify: true, fill_cache: false };
     let source = |tables: Vec<Arc<TableRef>>| {
         let run = Arc::new(Tables::new(&shared.order, tables));

@@ -24,7 +24,7 @@ pub struct Subcompaction {
     pub to: Option<Vec<u8>>,
 }
 
-/// Returns the stripes of the sequence numbers at which current and future readers read.
+/// Returns the snapshot stripes: the sequence numbers at which current and future readers read.
 pub fn readers(shared: &DbInner) -> SnapshotStripes {
     let (snapshots, visible) = shared.snapshots.positions(|| shared.visible());
     SnapshotStripes::new(snapshots, visible)
@@ -68,8 +68,8 @@ impl<'a> DropFilter<'a> {
         })
     }
 
-    /// Returns whether `entry` is dropped. The caller calls it for each entry, in the order of the
-    /// entries.
+    /// Returns whether the compaction drops `entry`. The caller must pass every entry of the
+    /// subcompaction, in internal-key order.
     pub fn drops(&mut self, entry: &Parsed<'_>) -> bool {
         let DropFilter { shared: DbInner { order, .. }, older, .. } = self;
         let bottom = || !older.may_hold(entry.user);
@@ -80,9 +80,9 @@ impl<'a> DropFilter<'a> {
         }
     }
 
-    /// Checks all entries of a block. If the filter drops none, returns whether the first entry
-    /// begins a user key, and the entry counts of the block. If it drops an entry, returns `None`
-    /// and resets the drop rule to its state at the start of the block.
+    /// Checks all entries of a block. If the filter drops none of them, returns the entry counts of
+    /// the block and whether its first entry begins a user key. If the filter drops an entry,
+    /// returns `None` and resets the drop rule to its state at the start of the block.
     pub fn keeps_all(&mut self, entries: &BlockCursor) -> Option<(bool, Contents)> {
         let (place, mut begins_key, mut contents) = (self.rule.place(), None, Contents::default());
         for (internal_key, _) in entries.window_entries() {
@@ -98,7 +98,7 @@ impl<'a> DropFilter<'a> {
     }
 
     /// Returns the range tombstones that the compaction keeps. A range tombstone is kept if some
-    /// reader sees it but does not see the next newer one of the same range. The newest range
+    /// reader sees it but does not see the next newer tombstone of the same range. The newest range
     /// tombstone that all readers see is dropped if no older run can hold a key in its range.
     pub fn kept_range_tombstones(&self) -> Vec<Fragment> {
         let DropFilter { older, rule, .. } = self;

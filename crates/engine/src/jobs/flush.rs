@@ -23,7 +23,7 @@ use terrace_storage::{
 struct Waiting {
     /// The immutable memtables of each column family that has some, newest first.
     families: Vec<(FamilyId, Vec<Arc<MemTable>>)>,
-    /// The number of rotations that sealed them.
+    /// The number of memtable rotations that sealed these memtables.
     rotations: u64,
 }
 
@@ -40,17 +40,17 @@ impl Waiting {
         self.families.iter().flat_map(|(_, memtables)| memtables)
     }
 
-    /// Returns the last sequence number of the memtables. All earlier writes are in SSTables or in
-    /// these memtables.
+    /// Returns the last sequence number of the memtables that this flush writes. All writes up to
+    /// it are in SSTables or in these memtables.
     fn last_sequence(&self) -> SeqNo {
         self.memtables().map(|mem| mem.last_sequence()).max().unwrap_or(SeqNo::ZERO)
     }
 
-    /// Returns the bytes of WALs that become obsolete with the flush.
+    /// Returns the bytes of the WALs that become obsolete with this flush.
     fn log_bytes(&self, shared: &DbInner, state: &DbState) -> u64 {
         let of = |mem: &Arc<MemTable>| match shared.separates_values {
-            // With value separation the WAL holds the values too, and is far larger than the
-            // memtable.
+            // With value separation the WAL holds the values too, so its file is far larger than
+            // the memtable.
             true => state.versions.obsolete_files.log_bytes(mem.log),
             false => mem.charged_bytes(),
         };
@@ -61,15 +61,16 @@ impl Waiting {
         self.memtables().any(|other| Arc::ptr_eq(other, mem))
     }
 
-    /// Returns the oldest WAL with entries of other memtables. `view` must be the current view:
-    /// while the flush ran, an empty memtable and its WAL may have been replaced, and no other edit
-    /// records that.
+    /// Returns the number of the oldest WAL with entries of memtables that this flush does not
+    /// write. `view` must be the current view: while the flush ran, an empty memtable and its WAL
+    /// may have been replaced, and no version edit records this replacement.
     fn replay_from(&self, view: &View) -> LogId {
         let others = view.all_memtables().filter(|mem| !self.includes(mem));
         others.map(|mem| mem.log).min().expect("a store that flushes has an active memtable")
     }
 
-    /// Returns `view` without these memtables and with `version`.
+    /// Returns a copy of `view` with the new `version` and without the memtables that this flush
+    /// has written.
     fn removed_from(&self, view: &View, version: Arc<Version>) -> View {
         let rest = |sealed: &[Arc<MemTable>]| sealed.iter().filter(|mem| !self.includes(mem)).cloned().collect();
         let mut families = view.families.clone();
@@ -92,18 +93,20 @@ struct FlushedTable {
 
 /// Flushes all waiting immutable memtables, into one SSTable for each column family, and installs
 /// the SSTables. Only one flush runs at a time, so flushes end in the order of their memtables. If
-/// writes are faster than flushes, several memtables wait. One flush of all of them writes only
-/// one output table, which is only one sorted run in level 0.
+/// writes are faster than flushes, several memtables wait. One flush then writes all of them to
+/// only one output table, which is only one sorted run in level 0.
 ///
-/// The tables of all column families are in one edit. Without this rule the manifest could cover a
-/// write to one family while a power cut loses an earlier write to another family from the WAL.
+/// One version edit adds the tables of all column families. With separate edits, the manifest could
+/// cover a write to one family while a power cut loses an earlier write to another family from the
+/// WAL.
 pub fn run(shared: &Arc<DbInner>) -> Result<()> {
     let waiting = Waiting::of(shared);
     let started = shared.clock.now();
     shared.options.notify(|| Event::FlushBegin { bytes: waiting.memtables().map(|mem| mem.charged_bytes()).sum() });
     if shared.options.sync_sealed_wals {
-        // An error is ignored here, because no caller waits for this sync. A later sync gets the
-        // same error and reports it, unless the SSTable of this flush makes the WAL obsolete.
+        // An error of this sync is ignored here, because no caller waits for it. A later sync of
+        // the same WAL gets the same error and reports it, unless the SSTable of this flush makes
+        // the WAL obsolete.
         let _ = shared.closed_wals.sync();
     }
     let tables = write_tables(shared, &waiting)?;
@@ -115,8 +118,8 @@ pub fn run(shared: &Arc<DbInner>) -> Result<()> {
     for table in tables {
         let meta = &table.meta;
         let (smallest, largest) = (key::user_key(&meta.smallest), key::user_key(&meta.largest));
-        // A family that was dropped during the flush has no reader any more. Its table is added
-        // nowhere, and the next open removes the file.
+        // A column family that was dropped during the flush has no reader any more. The flush adds
+        // the family's table to no version, and the next open removes its file.
         let Some(level) = shared.flush_level(&state, table.family, smallest, largest) else { continue };
         add_to(&mut edit, table.family.level(level), meta);
         deepest = deepest.max(level);
@@ -140,7 +143,8 @@ pub fn run(shared: &Arc<DbInner>) -> Result<()> {
     Ok(())
 }
 
-/// Writes the SSTable of each column family. After an error, removes those that were written.
+/// Writes one SSTable for each column family. After an error, removes the SSTables that it has
+/// written.
 fn write_tables(shared: &DbInner, waiting: &Waiting) -> Result<Vec<FlushedTable>> {
     let readers = (shared.options.tombstone_compaction_percent > 0).then(|| readers(shared));
     let mut tables = Vec::new();

@@ -19,9 +19,10 @@ use terrace_storage::{
 pub struct FinishedOutputs {
     /// The SSTables.
     pub metas: Vec<TableMeta>,
-    /// The entry counts of these tables.
+    /// The entry counts of the SSTables.
     pub contents: Vec<(TableId, Contents)>,
-    /// A durability handle, which is durable when all the SSTables are.
+    /// A durability handle for all of the SSTables: it reports durable once every one of them is
+    /// durable.
     pub handle: DurabilityHandle,
 }
 
@@ -30,7 +31,7 @@ pub struct OutputBuilder<'a> {
     shared: &'a DbInner,
     plan: &'a Plan,
     sink: Box<dyn TableSink>,
-    /// Range tombstones that are not written yet, in key order.
+    /// Range tombstones that no output table contains yet, in key order.
     ranges: VecDeque<Fragment>,
     open: bool,
     /// Entry counts of the open table so far.
@@ -38,21 +39,23 @@ pub struct OutputBuilder<'a> {
     /// Entry counts of the finished tables.
     finished: Vec<(TableId, Contents)>,
     end_due: bool,
-    /// Number of grandparents that the keys have passed so far. `overlapped` is the sum of their
-    /// bytes since the start of the open table.
+    /// Number of grandparents (tables of the level below the output level) that the keys have
+    /// passed so far. The field `overlapped` has the sum of the bytes of those that they have
+    /// passed since the start of the open table.
     grandparent: usize,
     overlapped: u64,
     seen_key: bool,
     /// Bytes that compactions and GC had written at the last check of the rate limit.
     bytes_at_last_check: u64,
-    /// Bytes that all compactions had written, relocated values included, at the last check of the
-    /// free space; 0 before the first check. `None` if the free space is not checked, because the
-    /// compaction relocates no value and is not optional.
+    /// Bytes that all compactions had written, relocated values included, when this compaction last
+    /// checked the free space; 0 before the first check. `None` if this compaction does not check
+    /// the free space, because it relocates no value and is not optional.
     written: Option<u64>,
 }
 
 impl<'a> OutputBuilder<'a> {
-    /// Makes a builder for `plan`. `ranges` are the range tombstones in key order.
+    /// Makes a builder for the outputs of `plan`. `ranges` are the range tombstones of the inputs,
+    /// in key order.
     pub fn new(
         shared: &'a DbInner,
         plan: &'a Plan,
@@ -77,9 +80,10 @@ impl<'a> OutputBuilder<'a> {
         }
     }
 
-    /// Advances to the key `internal`, whether its entry is kept or not. If the open table
-    /// overlaps too many bytes of grandparents, it ends before this key, because its later
-    /// compaction would be expensive.
+    /// Moves to the key `internal`, which the merge has reached. The caller makes this call for
+    /// every key, even if its entry is dropped. If the open table overlaps too many bytes of
+    /// grandparents, the table ends before this key, because its later compaction would be
+    /// expensive.
     pub fn advance(&mut self, internal: &[u8]) {
         let order = &self.shared.order;
         let aligned = self.shared.options.min_overlapping_ratio();
@@ -111,8 +115,8 @@ impl<'a> OutputBuilder<'a> {
         self.check_space()
     }
 
-    /// Stops the relocation of values if there will soon be no space for writers. Returns an error
-    /// if the whole compaction is optional.
+    /// Checks whether there will soon be too little space for writers. If so, the compaction stops
+    /// the relocation of values; a compaction that is optional as a whole returns an error.
     #[inline]
     fn check_space(&mut self) -> Result<()> {
         let Some(seen) = &mut self.written else { return Ok(()) };
@@ -133,9 +137,9 @@ impl<'a> OutputBuilder<'a> {
         Ok(())
     }
 
-    /// Copies a block unchanged if the whole block is in the subcompaction, `drop_filter` drops
-    /// none of its entries, and no output table has to end within the block. Returns the number of
-    /// entries of the block, or 0 if nothing was copied.
+    /// Copies a block of an input unchanged if the whole block is in the subcompaction,
+    /// `drop_filter` drops none of its entries, and no output table has to end within the block.
+    /// Returns the number of entries of the block, or 0 if it was not copied.
     pub fn keep_block(
         &mut self,
         block: &WholeBlock<'_>,
@@ -175,9 +179,9 @@ impl<'a> OutputBuilder<'a> {
         Ok(())
     }
 
-    /// Writes the range tombstones that begin before `next`. A range tombstone that extends beyond
-    /// `next` is cut there, because tables do not overlap and each table holds all range
-    /// tombstones for its keys.
+    /// Writes the range tombstones that begin before the user key `next`. A range tombstone that
+    /// extends beyond `next` is cut at `next`, because tables do not overlap and each table holds
+    /// all range tombstones for its keys.
     fn write_range_tombstones(&mut self, next: Option<&[u8]>) -> Result<()> {
         let order = &self.shared.order;
         while let Some(first) = self.ranges.front_mut() {
@@ -204,7 +208,8 @@ impl<'a> OutputBuilder<'a> {
 
     /// Returns whether the open table has to end before the next user key. With
     /// `min_overlapping_ratio` a table may be up to half larger than its target size, so that it
-    /// can end where a grandparent ends. On average tables then have the target size.
+    /// can end at the end of a grandparent (a table of the level below the output level). On
+    /// average tables then have the target size.
     fn is_full(&self) -> bool {
         let target_file_size = self.shared.options.target_file_size;
         let most = if self.shared.options.min_overlapping_ratio() {
@@ -235,7 +240,7 @@ impl<'a> OutputBuilder<'a> {
             self.end_table(None)?;
         }
         if self.finished.is_empty() {
-            // The filter dropped all entries.
+            // There is no output table, because the filter dropped all entries.
             return Ok(FinishedOutputs { metas: Vec::new(), contents: Vec::new(), handle: DurabilityHandle::mature() });
         }
         let (mut metas, handle) = self.sink.finish()?;
@@ -244,7 +249,7 @@ impl<'a> OutputBuilder<'a> {
     }
 }
 
-/// Returns the error of an optional job for which there is no space.
+/// Returns the error with which an optional compaction ends if the disk has no space for it.
 pub fn no_room(shared: &DbInner) -> Error {
     let source = Arc::new(io::Error::new(io::ErrorKind::StorageFull, "the remaining space is kept for writes"));
     Error::NoSpace { op: "collect garbage in", object: shared.storage.name(), source }

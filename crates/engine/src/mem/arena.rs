@@ -1,13 +1,13 @@
 //! The arena of a memtable's skip list. It allocates the nodes of the list from large blocks. The
-//! blocks never move, and they are freed together. All of the engine's unsafe code is in this
-//! file, except one line in `skiplist` that follows a link.
+//! blocks never move, and they are freed together. All of the engine's unsafe code is in this file,
+//! except one line in `skiplist` that follows a link.
 //!
 //! ```text
 //!                          NodeId, 8-aligned
 //!                          ▼
 //! node:  link h-1 … link 1 │ link 0 │ back link │ user key bytes u32 │ value bytes u32
 //!                          │ user key │ trailer │ value
-//! Links above 0 precede the id, so the height is not stored.
+//! The links above level 0 precede the address that is the node's id. The node stores no height.
 //! ```
 //! Three rules make the unsafe code sound. Each SAFETY comment names the rules it depends on.
 //! 1. *Owner*: a node id is used only with the arena that made it, and only while that arena
@@ -37,15 +37,16 @@ use terrace_format::key::TRAILER_BYTES;
 use terrace_storage::{Budget, Held, Pages, PooledPages};
 
 const ALIGN: usize = align_of::<Node>();
-/// The size of the first block, in bytes. Each further block is twice as large as the previous
-/// one, up to the maximum.
+/// The size of an arena's first block, in bytes. Each further block is twice as large as the
+/// previous one, up to the maximum size.
 const BLOCK_BYTES_MIN: usize = 16 << 10;
 const BLOCK_BYTES_MAX: usize = 1 << 20;
 /// Blocks of at least this size, in bytes, are mapped pages. When the arena is dropped, the page
 /// pool gives the pages to the next memtable or returns them to the kernel.
 const PAGES_BYTES_MIN: usize = 128 << 10;
 
-/// Returns `count` zero words. Pages of a large result take no memory until they are written.
+/// Returns `count` words that are zero. The operating system gives memory to a page of a large
+/// result only when the page is written.
 pub fn zeroed_words(count: usize) -> Box<[std::sync::atomic::AtomicU64]> {
     let words = Box::<[std::sync::atomic::AtomicU64]>::new_zeroed_slice(count);
     // SAFETY: an `AtomicU64` has the bits of a `u64`, for which zeros are valid.
@@ -68,7 +69,8 @@ pub struct NodeId(NonNull<Node>);
 // SAFETY: an id is an address. The bytes at that address are immutable or atomic (Initialised),
 // and the arena keeps them allocated (Owner).
 unsafe impl Send for NodeId {}
-// SAFETY: as for `Send`. In addition, an id has no interior mutability.
+// SAFETY: the bytes at the id's address are immutable or atomic (Initialised), and the arena keeps
+// them allocated (Owner). An id itself has no interior mutability.
 unsafe impl Sync for NodeId {}
 
 /// A link of a skip list: from one node to another, or to no node.
@@ -96,12 +98,14 @@ fn address(id: Option<NodeId>) -> *mut Node {
     id.map_or(ptr::null_mut(), |id| id.0.as_ptr())
 }
 
-/// The memory of one block. When it is dropped, the memory returns to its source.
+/// The memory of one block. When this value is dropped, the memory returns to its source: the heap,
+/// the kernel or the page pool.
 enum BlockMemory {
     Heap(NonNull<u8>, Layout),
-    /// Pages that hold one large node and have exactly its size.
+    /// Mapped pages for a single large node. They have exactly the size of the node.
     Pages(Pages),
-    /// Pages of a block that several nodes share. The next memtable can reuse them.
+    /// Mapped pages of a block that several nodes share. They return to the page pool, so the next
+    /// memtable can reuse them.
     PooledPages(PooledPages),
 }
 
@@ -166,7 +170,8 @@ pub struct Arena {
 // SAFETY: blocks are reached by shared reference only, and an atomic counter gives each caller a
 // different part of a block (Stable).
 unsafe impl Send for Arena {}
-// SAFETY: as above.
+// SAFETY: threads share blocks by shared reference only, and an atomic counter gives each caller a
+// different part of a block (Stable).
 unsafe impl Sync for Arena {}
 
 impl Arena {
@@ -238,7 +243,8 @@ impl Arena {
 
     /// Returns the node's user key.
     pub fn user(&self, node: NodeId) -> &[u8] {
-        // SAFETY: as for the whole key.
+        // SAFETY: the user key is the first part of the internal key. The bytes are in the node,
+        // exist as long as the arena, and never change (Owner, Stable, Initialised).
         unsafe {
             let Node { user_bytes, initialised, .. } = &*node.0.as_ptr();
             initialised.read();
@@ -248,7 +254,8 @@ impl Arena {
 
     /// Returns the node's value.
     pub fn value(&self, node: NodeId) -> &[u8] {
-        // SAFETY: as for the key. The value follows the key.
+        // SAFETY: the value follows the key within the node. Its bytes exist as long as the arena
+        // and never change (Owner, Stable, Initialised).
         unsafe {
             let Node { user_bytes, value_bytes, initialised, .. } = &*node.0.as_ptr();
             initialised.read();
@@ -268,8 +275,8 @@ impl Arena {
         }
     }
 
-    /// Allocates `bytes` bytes, as [`allocate`](Arena::allocate) does, from a block other than
-    /// `full`. The block `full` had no room for them.
+    /// Allocates `bytes` bytes as [`allocate`](Arena::allocate) does, when the current block `full`
+    /// has no room for them. Takes the bytes from another block, which it adds if necessary.
     #[cold]
     fn grow(&self, full: *mut Block, bytes: usize) -> NonNull<u8> {
         let mut blocks = self.blocks.lock();
@@ -278,7 +285,7 @@ impl Arena {
             return self.allocate(bytes); // another thread has added a block
         }
         let shared_size = (BLOCK_BYTES_MIN << blocks.len().min(16)).min(BLOCK_BYTES_MAX);
-        // A large node gets its own block; smaller nodes continue to use the current block.
+        // A large node gets a block of its own. Smaller nodes continue to use the current block.
         let dedicated = bytes > shared_size / 4;
         let size = if dedicated { bytes } else { shared_size };
         let memory = BlockMemory::new(size, dedicated, self.held.budget());
@@ -308,8 +315,8 @@ impl Block {
 impl Drop for Arena {
     fn drop(&mut self) {
         for block in self.blocks.get_mut().drain(..) {
-            // SAFETY: the block was made by `Box::into_raw`, and no reference to it is left. Nodes
-            // have nothing to drop.
+            // SAFETY: the block was made by `Box::into_raw`, and no reference to the block is left.
+            // Nodes have nothing to drop.
             drop(unsafe { Box::from_raw(block.as_ptr()) });
         }
     }

@@ -1,16 +1,16 @@
-//! A Bloom filter of a memtable's keys. Lookups read the filter while writers add keys. Without
-//! the filter, a lookup of an absent key in a large memtable visits about a dozen nodes that are
-//! in no processor cache.
+//! A Bloom filter of a memtable's keys. Point lookups read the filter while writers add keys.
+//! Without the filter, a lookup of an absent key in a large memtable visits about a dozen nodes of
+//! the skip list that are in no processor cache.
 //!
-//! All bits of a key are in one word of the filter, so a lookup needs one load and an insert one
-//! atomic operation.
+//! All bits of a key are in one word of the filter, so a lookup needs only one load, and an insert
+//! only one atomic operation.
 use super::arena::zeroed_words;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use terrace_storage::Held;
 
 /// The number of bits that are set for each key. With the smallest key-value pairs, about eight
-/// keys share a word, and the filter passes fewer than one absent key in 25. With pairs of 100 B
-/// the filter passes one absent key in 250.
+/// keys share a word of the filter, and the filter passes fewer than one absent key in 25. With
+/// pairs of 100 B the filter passes one absent key in 250.
 const BITS: u32 = 4;
 
 /// A filter for keys in the bytewise order. In this order equal keys have equal bytes, so they
@@ -28,8 +28,8 @@ impl KeyFilter {
         KeyFilter { words: zeroed_words(words as usize), _held: held }
     }
 
-    /// Adds a key. If a reader may see the write of this key, the reader finds the key in the
-    /// filter. The reason: the write's sequence number becomes visible by a `Release` store after
+    /// Adds a key. If a reader may see the write of this key, the reader also finds the key in the
+    /// filter: the writer makes the sequence number of the write visible by a `Release` store after
     /// this call.
     pub fn add(&self, user: &[u8]) {
         let (word, bits) = self.locate(user);
@@ -50,8 +50,8 @@ impl KeyFilter {
     }
 }
 
-/// A multiplicative hash of `user`, eight bytes at a time. An adversary can choose keys for which
-/// the filter is useless; reads are then as slow as without the filter.
+/// Returns a multiplicative hash of `user`, computed from eight bytes at a time. An adversary can
+/// choose keys for which the filter is useless; reads are then as slow as without the filter.
 fn hash(user: &[u8]) -> u64 {
     let mix = |hash: u64, word: u64| {
         // The multiplier is 2^64 divided by the golden ratio, made odd.

@@ -1,20 +1,20 @@
-//! Model checks of the memtable's skip list, run by `make loom`. The loom model checker runs a few
+//! Model checks of the memtable's skip list, run by `make loom`. The model checker Loom runs a few
 //! threads in every interleaving, with every value that their loads may return.
 //!
-//! A check fails if a thread reads a node that is not initialised, or if the node's writes are not
-//! ordered before the read; see `Witness`.
+//! A check fails if a thread reads a node that is not initialised, or if the writes to a node are
+//! not ordered before a read of it; see `Witness`.
 use super::skiplist::SkipList;
 use loom::{model::Builder, sync::Arc, thread};
 use std::sync::LazyLock;
 use terrace_format::KeyOrder;
 use terrace_storage::{Budget, Holder, StorageConfig};
 
-/// The maximum number of preemptions of threads in one execution. Most concurrency bugs need one
-/// or two.
+/// The maximum number of preemptions of threads that the model checker tries in one execution. Most
+/// concurrency bugs need one or two preemptions.
 const PREEMPTIONS_MAX: usize = 3;
 
-/// The memory budget of all lists in these checks. The model does not include its locks and
-/// counters.
+/// The memory budget of all skip lists in these checks. The model checker does not model the locks
+/// and counters of the budget.
 static BUDGET: LazyLock<std::sync::Arc<Budget>> = LazyLock::new(|| Budget::new(&StorageConfig::default()));
 
 fn model(scene: impl Fn() + Send + Sync + 'static) {
@@ -105,8 +105,8 @@ fn writers_at_the_end_lose_nothing() {
     });
 }
 
-/// Two threads insert nodes that do not fit into the arena's first block together. One of the
-/// threads adds a block, and the arena allocates each byte only once.
+/// Two threads insert nodes that do not both fit into the arena's first block. One of the threads
+/// adds a block. The arena must allocate each byte only once.
 #[test]
 fn a_growing_arena_hands_out_each_byte_once() {
     // A node of this size fits once into the first block of 16 KiB, and three times into the second

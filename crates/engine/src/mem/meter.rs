@@ -5,8 +5,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const BLOCK_BYTES: u64 = 4096;
-/// In LevelDB's arena, a request for more than this many bytes (a quarter of a block) gets its own
-/// block.
+/// LevelDB's arena gives a request for more than this many bytes (a quarter of a block) a block of
+/// its own.
 const OWN_BLOCK_ABOVE: u64 = BLOCK_BYTES / 4;
 const POINTER_BYTES: u64 = 8;
 
@@ -18,7 +18,8 @@ const LEFT_BITS: u32 = 13;
 pub struct ArenaMeter(AtomicU64); // bytes used, then bytes left in the last block
 
 impl ArenaMeter {
-    /// Adds one entry. It takes its encoded size, and a skip-list node with `height` links.
+    /// Adds one entry to the count: the encoded size of the entry, and a skip-list node with
+    /// `height` links.
     pub fn entry(&self, key_bytes: usize, value_bytes: usize, height: usize) {
         let encoded = varint_bytes(key_bytes) + key_bytes as u64 + varint_bytes(value_bytes) + value_bytes as u64;
         let after = |state: u64| {

@@ -51,15 +51,16 @@ pub struct MemTable {
     /// The WAL that contains the entries of this memtable.
     pub log: LogId,
     /// The number of the SSTable to which this memtable is flushed. The number is assigned when the
-    /// memtable is sealed. Level 0 is ordered by table number, so it is ordered by age, whatever
-    /// the order in which flushes and compactions end.
+    /// memtable is sealed, and memtables are sealed in order of age. Therefore level 0, which is
+    /// ordered by table number, is ordered by age, whatever the order in which flushes and
+    /// compactions end.
     table: OnceLock<TableId>,
 }
 
 impl MemTable {
-    /// Makes an empty memtable, whose entries are in WAL `log`. `budget` counts its memory. The
-    /// Bloom filter has `filter_bytes` bytes. The memtable has no filter if `filter_bytes` is 0 or
-    /// if the order of keys is not bytewise.
+    /// Makes an empty memtable, whose entries are in WAL `log`. Its memory counts against `budget`.
+    /// The memtable has a Bloom filter of `filter_bytes` bytes. It has no filter if `filter_bytes`
+    /// is 0 or if the order of keys is not bytewise.
     pub fn new(order: KeyOrder, log: LogId, filter_bytes: u64, budget: &Arc<Budget>) -> MemTable {
         let filtered = filter_bytes > 0 && order.is_bytewise();
         MemTable {
@@ -117,8 +118,8 @@ impl MemTable {
         self.last.fetch_max(seq.0 - 1, Relaxed);
     }
 
-    /// Inserts one operation with sequence number `seq`. The first operation of its batch has
-    /// `first`.
+    /// Inserts one operation with sequence number `seq`. `first` is the sequence number of the
+    /// first operation in the same batch.
     #[inline(always)] // a call would pass all parts of the operation through memory
     fn apply(&self, op: Op<'_>, head: &[u8], seq: SeqNo, first: SeqNo) {
         let (user, kind, value) = match op {
@@ -139,9 +140,9 @@ impl MemTable {
         let grown = self.ranges.write().insert_within(self.list.order(), from, to, seq, first) as u64;
         self.has_ranges.store(true, Release); // before the write becomes visible
         self.ranges_held.add(grown);
-        // Range tombstones that overlap are split into fragments. The memory of each fragment is
-        // charged, so that a memtable with many fragments becomes full sooner. The charge is at
-        // least the size of the range tombstone in the WAL.
+        // Overlapping range tombstones are split into fragments. The memtable counts the memory of
+        // each fragment, so that a memtable with many fragments becomes full sooner. Each range
+        // tombstone counts at least its size in the WAL.
         self.meter.add_bytes(grown.max((from.len() + to.len() + key::TRAILER_BYTES) as u64));
     }
 
@@ -162,8 +163,8 @@ impl MemTable {
         if self.has_range_tombstones() { self.ranges.read().newest(self.list.order(), user, at) } else { SeqNo::ZERO }
     }
 
-    /// Returns the bytes in use. For entries, this is the memory that LevelDB's arena would use;
-    /// for range tombstones, it is their real size.
+    /// Returns the number of bytes that count as the memtable's size. An entry counts with the
+    /// memory that LevelDB's arena would use, and a range tombstone with its real size.
     pub fn charged_bytes(&self) -> u64 {
         self.meter.bytes()
     }
@@ -189,8 +190,8 @@ impl MemTable {
         self.filter.as_ref().is_none_or(|filter| filter.may_hold(user))
     }
 
-    /// Returns the newest entry of the user key of `lookup` at or below the sequence number of
-    /// `lookup`.
+    /// Returns the newest entry of a user key that a reader sees. The internal key `lookup`
+    /// contains the user key and the reader's sequence number.
     pub fn get(&self, lookup: &[u8]) -> Option<(SeqNo, Kind, NodeId)> {
         if !self.may_have(key::user_key(lookup)) {
             return None;
@@ -214,7 +215,7 @@ impl MemTable {
         self.list.value(node)
     }
 
-    /// Returns a cursor that is not positioned.
+    /// Returns a cursor over the memtable that is not at an entry yet.
     pub fn cursor(self: &Arc<Self>) -> MemCursor {
         MemCursor { mem: self.clone(), at: None }
     }
@@ -237,8 +238,8 @@ impl MemCursor {
         self.at.is_some()
     }
 
-    /// Moves the cursor to the first entry at or after `target`. If there is none, the cursor is
-    /// at no entry afterwards.
+    /// Moves the cursor to the first entry at or after the internal key `target`. If there is no
+    /// such entry, the cursor is at no entry afterwards.
     pub fn seek(&mut self, target: &[u8]) {
         self.at = self.mem.list.seek(target);
     }
@@ -253,14 +254,14 @@ impl MemCursor {
         self.at = self.mem.list.last();
     }
 
-    /// Moves the cursor to the next entry. If there is none, the cursor is at no entry afterwards.
-    /// The cursor must be at an entry.
+    /// Moves the cursor, which must be at an entry, to the next entry. If there is no next entry,
+    /// the cursor is at no entry afterwards.
     pub fn next(&mut self) {
         self.at = self.at.and_then(|node| self.mem.list.next(node));
     }
 
-    /// Moves the cursor to the previous entry. If there is none, the cursor is at no entry
-    /// afterwards. The cursor must be at an entry.
+    /// Moves the cursor, which must be at an entry, to the previous entry. If there is no previous
+    /// entry, the cursor is at no entry afterwards.
     pub fn prev(&mut self) {
         self.at = self.at.and_then(|node| self.mem.list.prev(node));
     }
@@ -285,9 +286,9 @@ mod tests {
         mem.get(&key::lookup(user, SeqNo(at))).map(|(seq, kind, _)| (seq, kind))
     }
 
-    /// All inserted ranges have the same end, so each one splits the last fragment. The last
-    /// fragment therefore has the sequence numbers of all ranges, and memory grows with the square
-    /// of their number.
+    /// All range tombstones in this test have the same end, so each one splits the last fragment.
+    /// The last fragment therefore has the sequence numbers of all range tombstones, and memory
+    /// grows with the square of their number.
     #[test]
     fn range_tombstones_are_charged_for_their_fragments() {
         let budget = Budget::new(&StorageConfig::default());
@@ -304,8 +305,8 @@ mod tests {
         assert!(charged.iter().all(|charged| charged.abs_diff(bytes) < bytes / 50), "{charged:?} for {bytes}");
     }
 
-    /// A reader sees either all range tombstones of a batch or none. It is therefore enough to
-    /// store one sequence number per fragment for the whole batch.
+    /// A reader sees either all range tombstones of a batch or none. Therefore a fragment stores
+    /// only one sequence number for all range tombstones of one batch.
     #[test]
     fn range_tombstones_of_one_batch_share_a_sequence_for_all_readers() {
         let mem = MemTable::new(KeyOrder::default(), LogId(1), 0, &Budget::new(&StorageConfig::default()));
@@ -321,8 +322,8 @@ mod tests {
         batch.set_sequence(SeqNo(100));
         mem.insert(&batch);
         assert!(mem.range_tombstones().fragments().iter().all(|fragment| fragment.sequences.len() <= 2));
-        // The last key is shadowed by the range tombstone that precedes its put in the batch. Each
-        // earlier key is shadowed by the range tombstone that precedes the put of the next key.
+        // The test batch has a range tombstone before each put. It begins at the key of this put,
+        // so the newest range tombstone that covers a key is the one before the put of the key.
         let newest = |n: u64, at: u64| mem.newest_range_tombstone(format!("key{n:04}").as_bytes(), SeqNo(at));
         assert_eq!([newest(999, 3000), newest(0, 3000), newest(5, 3000)], [SeqNo(2098), SeqNo(100), SeqNo(110)]);
         assert_eq!([newest(999, 99), newest(0, 8)], [SeqNo(7); 2], "an older snapshot sees only the older tombstone");

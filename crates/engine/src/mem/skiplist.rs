@@ -8,8 +8,8 @@
 //! ```
 //! A node is published in this order:
 //! 1. The insert sets the node's own links.
-//! 2. On each level, from the bottom level up, a compare-and-swap links the node after its
-//!    predecessor.
+//! 2. On each level, from the bottom level up, the insert links the node after its predecessor with
+//!    a compare-and-swap.
 //! 3. The insert sets the back link of the node's successor.
 //!
 //! A reader that follows a link sees an initialised node. A back link leads to *some* node before
@@ -23,13 +23,13 @@ use terrace_format::{KeyOrder, key::TRAILER_BYTES};
 use terrace_storage::Held;
 
 const HEIGHT_MAX: usize = 12;
-/// The number of random bits that decide about each link above the first. With two bits, one node
+/// The number of random bits that decide whether a node gets one more link. With two bits, one node
 /// in four has a second link.
 const BITS_PER_LINK: u32 = 2;
 
 /// Returns the number of links of the node with sequence number `seq`, from 1 to 12. Each further
-/// link is four times rarer. The result depends only on the sequence number, so writers share no
-/// random generator, and the height is known before the insert.
+/// link is four times rarer. The result depends only on the sequence number. So writers share no
+/// random generator, and a writer knows the height before the insert.
 pub fn height(seq: u64) -> usize {
     // These are the steps of the random generator splitmix64, without its counter.
     let mixed = (seq ^ (seq >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -38,7 +38,7 @@ pub fn height(seq: u64) -> usize {
     1 + (bounded.trailing_zeros() / BITS_PER_LINK) as usize
 }
 
-/// The internal key that an insert or a lookup searches, in parts.
+/// The internal key that an insert or a lookup searches, split into its parts.
 struct Target<'a> {
     user: &'a [u8],
     trailer: u64,
@@ -61,8 +61,8 @@ fn head(user: &[u8]) -> Option<u128> {
     user.first_chunk::<{ size_of::<u128>() }>().map(|bytes| u128::from_be_bytes(*bytes))
 }
 
-/// The position of a key in the list: for each level, the last node before the key and the node
-/// after that one.
+/// The position of a key in the list: for each level, the last node before the key and the
+/// successor of this node.
 struct Splice {
     before: [NodeId; HEIGHT_MAX],
     after: [Option<NodeId>; HEIGHT_MAX],
@@ -76,8 +76,8 @@ pub struct SkipList {
     head: NodeId,
     /// The number of levels in use.
     height: AtomicUsize,
-    /// For each level, the last node or a node a little before it. An insert of a key above all
-    /// others starts here.
+    /// For each level, the last node, or a node a little before it. An insert of a key that is
+    /// larger than all others starts here.
     tails: [Link; HEIGHT_MAX],
 }
 
@@ -103,13 +103,14 @@ impl SkipList {
         &self.order
     }
 
-    /// Inserts an entry whose node has `height` links. If the list already has the key, the list
-    /// does not change.
+    /// Inserts an entry whose node has `height` links. If the list already has the internal key,
+    /// the list does not change.
     #[inline(always)] // into both callers; the call cost 40 instructions per put
     pub fn insert(&self, user: &[u8], trailer: u64, value: [&[u8]; 2], height: usize) {
         let target = Target::new(user, trailer);
         if self.height.load(Relaxed) < height {
-            // A reader that sees the new height too early finds empty links at the head.
+            // A reader may see the new height before the node is linked. It then finds empty links
+            // at the head of the new levels.
             self.height.fetch_max(height, Relaxed);
         }
         let mut splice = Splice { before: [self.head; HEIGHT_MAX], after: [None; HEIGHT_MAX] };
@@ -131,8 +132,9 @@ impl SkipList {
         }
     }
 
-    /// Links `node` into `level` after the node `before`. If concurrent inserts have added nodes in
-    /// between, links `node` after those that precede its key. Returns the successor of `node`.
+    /// Links `node` into `level` after the node `before`. If concurrent inserts have added nodes
+    /// after `before`, links `node` after those of them whose keys precede its key. Returns the
+    /// successor of `node`.
     #[inline]
     fn link_in(
         &self,
@@ -182,8 +184,8 @@ impl SkipList {
         self.last_before(self.arena.back(id).get()?, Some(id))
     }
 
-    /// Returns the last node before `end`, which the function finds by a walk forward from `at`.
-    /// Returns `None` if this node is the head.
+    /// Walks forward from `at` and returns the last node before `end`. Returns `None` if this node
+    /// is the head of the list, which holds no entry.
     fn last_before(&self, mut at: NodeId, end: Option<NodeId>) -> Option<NodeId> {
         while let Some(next) = self.next(at).filter(|next| Some(*next) != end) {
             at = next;
@@ -201,8 +203,8 @@ impl SkipList {
         self.arena.value(id)
     }
 
-    /// Returns whether `target` is after all nodes of the lowest `levels` levels, and if so sets
-    /// `splice`. Inserts of ascending keys then need no search.
+    /// Returns whether `target` is after all nodes of the lowest `levels` levels. If so, sets
+    /// `splice` to the end of the list, so that inserts of ascending keys need no search.
     #[inline]
     fn is_at_end(&self, target: &Target<'_>, levels: usize, splice: &mut Splice) -> bool {
         (0..levels).all(|level| {
@@ -216,8 +218,8 @@ impl SkipList {
     /// level down, with the last node before `target` and with its successor.
     fn find(&self, target: &Target<'_>, mut record: impl FnMut(usize, NodeId, Option<NodeId>)) -> Option<NodeId> {
         let mut at = self.head;
-        // A node that is known to be at or after the target. It is not compared again on the next
-        // lower level.
+        // `after` is a node that the search already knows to be at or after the target. The search
+        // does not compare it again on the next lower level.
         let mut after = None;
         for level in (0..self.height.load(Relaxed)).rev() {
             loop {
@@ -235,8 +237,8 @@ impl SkipList {
         after
     }
 
-    /// Returns whether the node's key is before `target`. If the keys are bytewise and differ in
-    /// their first 16 bytes, as most do, the comparison costs two loads and no call.
+    /// Returns whether the node's key is before `target`. Most bytewise keys differ in their first
+    /// 16 bytes; for these the comparison costs two loads and no call.
     #[inline]
     fn is_before(&self, node: NodeId, target: &Target<'_>) -> bool {
         if self.bytewise
@@ -251,17 +253,19 @@ impl SkipList {
     #[inline(never)]
     fn compare(&self, node: NodeId, target: &Target<'_>) -> Ordering {
         let key = Target::of(self.key(node));
-        // Newer entries precede older ones of the same user key.
+        // Of two entries of one user key, the newer one comes first.
         self.order.user(key.user, target.user).then_with(|| target.trailer.cmp(&key.trailer))
     }
 
     /// Returns the node's link at `level`. The function is private, because its callers must
-    /// guarantee that the node has this link. They pass a level on which they found the node, a
-    /// lower level, or a level below the height with which the node was made. The head has links on
-    /// all levels. The tail of a level was linked on that level, so it has a link there.
+    /// guarantee that the node has a link at this level. A caller may pass a level on which it
+    /// found the node, any lower level, or a level below the height with which the node was made.
+    /// The head has links on all levels. The tail of a level was linked on that level, so it has a
+    /// link there.
     #[allow(unsafe_code)]
     fn link(&self, node: NodeId, level: usize) -> &Link {
-        // SAFETY: the node has more than `level` links, as the doc comment above explains.
+        // SAFETY: the callers guarantee that the node has a link at `level`; see the doc comment of
+        // this function.
         unsafe { self.arena.link(node, level) }
     }
 }
@@ -352,7 +356,7 @@ mod tests {
     }
 
     /// Writers that insert at the same positions must lose no node. Readers must see initialised
-    /// nodes in key order, in both directions.
+    /// nodes in key order, in both directions of iteration.
     #[test]
     fn readers_see_sorted_nodes_while_writers_add() {
         const EACH: u64 = if cfg!(miri) { 100 } else { 10_000 };

@@ -3,15 +3,15 @@
 /// The method of garbage collection (GC) in the value log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GcMode {
-    /// GC moves no values. A segment (a file of the value log) is deleted when all of it is
+    /// GC moves no values. A segment (a file of the value log) is deleted when all values in it are
     /// garbage.
     Off,
-    /// Compactions relocate live values out of the segments in which this frees most space for its
+    /// Compactions relocate live values out of the segments whose removal frees most space for its
     /// cost.
     #[default]
     Segments,
     /// WiscKey's garbage collection: GC re-appends the live values of the oldest segments, as if a
-    /// user wrote them. It takes the oldest segments, even those with little garbage.
+    /// user wrote them. GC always takes the oldest segments, even those with little garbage.
     Tail,
 }
 
@@ -29,19 +29,19 @@ impl GcMode {
     }
 }
 
-/// What recovery does with a WAL that is damaged below its durable watermark, that is, in writes
-/// that were synced.
+/// The reaction of recovery to a WAL that is damaged below its durable watermark, that is, in
+/// writes that were synced.
 ///
-/// A torn tail is not such damage. A power cut explains a torn tail, and both choices end the
-/// history before it.
+/// A torn tail is not such damage. A power cut explains a torn tail, and with both choices the
+/// history ends before the torn tail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recovery {
-    /// Fails the open with [`Error::Corrupt`](crate::Error::Corrupt), which contains the file, the
+    /// The open fails with [`Error::Corrupt`](crate::Error::Corrupt), which contains the file, the
     /// offset and the loss.
     #[default]
     Refuse,
-    /// Recovers every durable write that can be read, before and after the damage, and reports the
-    /// loss. If a tombstone is lost, an older value of its key becomes visible again.
+    /// The open recovers every durable write that can be read, before and after the damage, and
+    /// reports the loss. If a tombstone is lost, an older value of its key becomes visible again.
     Salvage,
 }
 
@@ -89,8 +89,8 @@ pub enum CompactionStyle {
     /// larger than the level above.
     #[default]
     Leveled,
-    /// Universal compaction: sorted runs of any number and size; neighbouring runs of similar size
-    /// are merged whole.
+    /// Universal compaction: the store has sorted runs of any number and size, and neighbouring
+    /// runs of similar size are merged whole.
     Universal,
 }
 

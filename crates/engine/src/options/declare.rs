@@ -3,8 +3,8 @@
 use super::{Options, value::OptionValue};
 use std::{fmt::Display, ops::RangeInclusive};
 
-/// The data of one declared option. The text form, the help, the validation and the options page
-/// are made from it.
+/// The data of one declared option. The code generates the text form, the help, the validation and
+/// the options page from this data.
 pub(super) struct Spec {
     pub name: &'static str,
     pub aliases: &'static [&'static str],
@@ -20,7 +20,7 @@ pub(super) struct Spec {
     pub check: fn(&Options) -> Option<String>,
 }
 
-/// Returns a description of the problem if `value` is not within `bounds`.
+/// Returns a description of the problem if the option's `value` is outside of `bounds`.
 pub(super) fn out_of_bounds<T: PartialOrd + Display>(
     name: &str,
     value: T,

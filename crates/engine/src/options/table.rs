@@ -67,16 +67,16 @@ declare_options! {
 
         /// Reports any corruption at open as an error and verifies checksums on every read.
         ///
-        /// A torn tail is then an error too. This is an incomplete end of a WAL, which a power cut
-        /// can leave.
+        /// With this option a torn tail (an incomplete end of a WAL, which a power cut can leave)
+        /// is an error too.
         paranoid_checks: bool = false;
 
         /// How an open handles damage to the durable writes in a WAL: `refuse` or `salvage`.
         ///
         /// With `refuse` the open fails and changes nothing. With `salvage` the open skips the
         /// damage, keeps all durable writes that it can read, before and after the damage, and
-        /// reports the loss. An unreadable, unsynced end of a WAL (a torn tail) is no such damage.
-        /// It does not fail an open, unless `paranoid_checks` is on.
+        /// reports the loss. A torn tail (an unreadable, unsynced end of a WAL) is no such damage.
+        /// A torn tail does not fail an open, unless `paranoid_checks` is on.
         recovery: Recovery = Recovery::Refuse;
 
         /// Writes messages about an open store into the file `LOG` of its directory.
@@ -240,11 +240,11 @@ declare_options! {
         /// Number of SSTables that are kept open.
         ///
         /// Each open SSTable takes a file descriptor (unless it is mapped) and the memory of its
-        /// index and filter. This is about 1/100 of the size of an SSTable with values of 1 KiB.
-        /// The same number of value-log segments, or of pairs in directory tables, are kept open.
-        /// The number is lowered in two cases: if `memory_budget` leaves too little memory, or if
-        /// SSTables and segments would take more than 3/4 of the file descriptors that the process
-        /// may have when it opens the store.
+        /// index and filter. With values of 1 KiB, index and filter take about 1/100 of the size of
+        /// the SSTable. The same number of value-log segments, or of pairs in directory tables, are
+        /// kept open. The number is lowered in two cases: if `memory_budget` leaves too little
+        /// memory, or if SSTables and segments would take more than 3/4 of the file descriptors
+        /// that the process may have when it opens the store.
         max_open_files: u64 ["files"] = 990, in 16..=1_000_000;
 
         /// Memory-maps SSTables and complete value-log segments instead of reading them.
@@ -295,11 +295,11 @@ declare_options! {
         /// WAL.
         pipelined_writes: bool = false;
 
-        /// Time that a synced write waits for writers of the previous write group to join; 0 for
-        /// no wait.
+        /// Time that a synced write waits for writers of the previous write group to join; 0 for no
+        /// wait.
         ///
-        /// The wait is at most half of the time that the previous sync took. It makes write groups
-        /// larger when several threads sync.
+        /// The wait is at most half of the time that the previous sync took. When several threads
+        /// sync, the wait makes write groups larger.
         group_commit_wait_us: u64 ["µs"] = 0, in 0..=100_000;
     }
 
@@ -343,21 +343,22 @@ declare_options! {
         /// Computes target sizes of levels from the bytes of the last level and of flushed
         /// memtables.
         ///
-        /// The target of each level is a tenth of the target of the level below. The last level
-        /// holds all data. Level 1 holds at least `level0_file_num_compaction_trigger` memtables,
-        /// so that flushed data is not rewritten into level 1 only to be moved on. Level 1 may grow
-        /// to four times that size before the store gets a new level.
+        /// The target of each level is a tenth of the target of the level below. For this purpose
+        /// the last level counts with all bytes of the store. Level 1 holds at least
+        /// `level0_file_num_compaction_trigger` memtables, so that flushed data is not rewritten
+        /// into level 1 only to be moved on. Level 1 may grow to four times that size before the
+        /// store gets a new level.
         ///
-        /// In comparison with targets that are computed from level 1 downwards, this takes less
-        /// space and leaves fewer obsolete versions for iterators to skip. An idle store also
+        /// In comparison with targets that are computed from level 1 downwards, these targets take
+        /// less space and leave fewer obsolete versions for iterators to skip. An idle store also
         /// compacts level 0 once level 0 has the minimum size of level 1. The option has no effect
         /// with `max_entries_for_level_base`.
         level_compaction_dynamic_level_bytes: bool = false;
 
         /// With `tables=directory`: target number of entries in level 0; 0 sizes levels by bytes.
         ///
-        /// The target of each deeper level is ten times that of the level above.
-        /// `max_bytes_for_level_base` then has no effect.
+        /// The target of each deeper level is ten times that of the level above. With a target in
+        /// entries, `max_bytes_for_level_base` has no effect.
         max_entries_for_level_base: u64 ["entries"] = 0, in 0..=1_000_000_000;
 
         /// Order in which a level's SSTables are compacted: `round_robin` or
@@ -391,8 +392,8 @@ declare_options! {
 
         /// Rate limit for compactions and value-log garbage collection together; 0 for no limit.
         ///
-        /// The limit is lifted when compactions are too slow. This is so in three cases: when
-        /// level 0 is half way from `level0_file_num_compaction_trigger` to
+        /// The limit is lifted when compactions are too slow, that is, in three cases: when level 0
+        /// is half way from `level0_file_num_compaction_trigger` to
         /// `level0_slowdown_writes_trigger`, when the compaction debt reaches half of
         /// `soft_pending_compaction_bytes_limit`, and when the disk is nearly full. Flushes and
         /// ingested files are not limited.
@@ -443,11 +444,11 @@ declare_options! {
         /// Bytes of compaction that a seek through all runs pays for, per run in level 0; 0
         /// disables this.
         ///
-        /// Level 0 is compacted into level 1, even if it has few runs, once such seeks have paid
-        /// for the compaction. The payments start at 0 again when an SSTable is added or removed.
-        /// A seek does not count if the iterator finds its key in the first run that the filters
-        /// do not exclude, and is not advanced after that. LevelDB treats a seek as equal to 16
-        /// KiB of compaction.
+        /// Once seeks through all runs have paid for a compaction of level 0 into level 1, level 0
+        /// is compacted, even if it has few runs. The payments start at 0 again when an SSTable is
+        /// added or removed. A seek does not count if the iterator finds its key in the first run
+        /// that the filters do not exclude, and is not advanced after that. LevelDB treats a seek
+        /// as equal to 16 KiB of compaction.
         level0_seek_compaction_bytes: u64 ["bytes"] = 0, in 0..=GIB;
 
         /// Expected gain at which a tombstone compaction starts, in percent of its input bytes; 0
@@ -479,13 +480,14 @@ declare_options! {
         ///
         /// - `sync`: each SSTable is synced when it is finished, as in LevelDB.
         /// - `group`: one commit of the ext4 journal makes many SSTables durable, and no writer
-        ///   waits for it. An open refuses this mode where ext4 cannot promise this.
+        ///   waits for it. An open refuses this mode if the file system does not guarantee that
+        ///   such a commit makes the SSTables durable.
         /// - `background`: like `group`, but with a sync of each file, on any file system.
-        /// - `journal`: the store waits for the commits that ext4 makes regularly, and forces
-        ///   none. Replaced SSTables and WALs are kept for about ten seconds.
+        /// - `journal`: the store waits for the commits that ext4 makes regularly, and forces none.
+        ///   Replaced SSTables and WALs are kept for about ten seconds.
         /// - `journal-bpf`: like `journal`, but the store requests from the kernel the number of
-        ///   the commit that contains each SSTable. This needs a privilege, or an iterator that
-        ///   root has pinned (`terrace pin`).
+        ///   the commit that contains each SSTable. The request needs a privilege, or an iterator
+        ///   that root has pinned (`terrace pin`).
         /// - `auto`: `group` where possible, else `background`.
         /// - `inherit`: `auto` in new stores, whose format file records it, and `sync` in stores
         ///   that were created otherwise, for instance by LevelDB.
@@ -545,7 +547,7 @@ declare_options! {
         /// Bytes of obsolete WALs that are kept for
         /// [`Db::updates_since`](crate::Db::updates_since).
         ///
-        /// The WALs are kept even after a close or a crash of the store.
+        /// Obsolete WALs stay even after a close or a crash of the store.
         wal_size_limit: u64 ["bytes"] = 0, in 0..=TIB;
 
         /// Size of the manifest at which a new manifest is started.
@@ -556,9 +558,9 @@ declare_options! {
 
         /// Size of the file `RESERVE`: disk space that is reserved for recovery from a full disk.
         ///
-        /// If a store runs out of space, it first releases the reserve. In the released space it
-        /// syncs its files, commits pending edits to the manifest and deletes obsolete files. If
-        /// too little space is free after that, the store stops writes
+        /// If a store runs out of space, it first releases the reserve. In the released space the
+        /// store syncs its files, commits pending edits to the manifest and deletes obsolete files.
+        /// If too little space is free after that, the store stops writes
         /// ([`Db::resume`](crate::Db::resume)).
         reserve_bytes: u64 ["bytes"] = 0, in 0..=GIB;
     }

@@ -3,8 +3,8 @@ use super::{CompactionPri, CompactionStyle, GcMode, Recovery};
 use terrace_format::{TableForm, Values, compress::Codec};
 use terrace_storage::{DurabilityMode, FilterForm, WalWriteMode};
 
-/// The text of the value `None`. In a new store the preset then decides, and in an existing store
-/// the format file.
+/// The text form of an option that is not set (`None`). In a new store the preset then decides the
+/// value, and in an existing store the format file.
 const PRESET: &str = "preset";
 
 /// A type of option values.
@@ -76,7 +76,8 @@ impl<T: Choice> OptionValue for Option<T> {
     }
 }
 
-/// Returns the value named `text`. The error lists the names of the type and the names in `more`.
+/// Returns the value with the name `text`. The error for an unknown name lists the names of all
+/// values of the type, and further valid names, `more`.
 fn choose<T: Choice>(text: &str, more: &[&str]) -> Result<T, String> {
     let choices = T::choices();
     choices.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {

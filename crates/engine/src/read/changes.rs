@@ -1,12 +1,14 @@
-//! Looks for writes after a sequence number: the check for conflicts of a transaction.
+//! Searches a store for writes after a sequence number. A transaction uses this search to find
+//! conflicts.
 use super::view::TreeView;
 use crate::{Result, version::KeyRange};
 use terrace_format::{KeyOrder, RangeTombstones, SeqNo, key};
 use terrace_storage::placement::{Storage, TableReadOptions};
 
-/// The sequence number of lookups for the newest entry of a key. It is above every assigned one,
-/// but below [`SeqNo::MAX`]: the largest key of a table that ends with a range tombstone has that
-/// number, and the lookup of its user key must reach the next table.
+/// The sequence number with which a lookup finds the newest entry of a key. It is above every
+/// assigned sequence number, but below [`SeqNo::MAX`]. The reason: if a table ends with a range
+/// tombstone, its largest key has the number `SeqNo::MAX`, and a lookup of that user key must reach
+/// the next table.
 const NEWEST: SeqNo = SeqNo(SeqNo::MAX.0 - 1);
 const HOW: TableReadOptions = TableReadOptions { verify: true, fill_cache: true };
 
@@ -20,7 +22,7 @@ pub struct Changes<'a> {
     pub range_tombstones: bool,
     /// The memtables and SSTables to search.
     pub tree: TreeView<'a>,
-    /// The last write that does not count.
+    /// The last sequence number that does not count: only later writes are found.
     pub since: SeqNo,
     /// Whether SSTables may have writes after `since`. If not, only memtables are searched, so that
     /// there is no I/O.
@@ -77,7 +79,8 @@ impl Changes<'_> {
             let table = table.open(self.storage)?;
             let tombstones = if self.range_tombstones { table.range_tombstones()? } else { None };
             let deleted = tombstones.map_or(SeqNo::ZERO, |found| found.newest(self.order, user, SeqNo::MAX));
-            // The newest run with the key has its newest entry, so older runs need no search.
+            // The newest run that contains the key has the key's newest entry, so older runs need
+            // no search.
             match table.get(&lookup, HOW)? {
                 Some(found) => return Ok(found.seq.max(deleted) > self.since),
                 None if deleted > self.since => return Ok(true),

@@ -1,6 +1,7 @@
-//! A point lookup searches the memtables, newest first. It then searches the levels, and in each
-//! level the newest run first. The first entry found is the newest one. A range tombstone over the
-//! key shadows all older entries, so nothing that would be searched later can be the result.
+//! Point lookups. A point lookup searches the memtables, newest first. It then searches the levels,
+//! and in each level the newest run first. The first entry that it finds is the newest entry of the
+//! key. If a range tombstone covers the key, the lookup ends too, because the range tombstone
+//! shadows all entries in memtables and runs that are searched later.
 use super::{pinned::PinnedValue, view::TreeView};
 use crate::{
     Result,
@@ -51,7 +52,7 @@ pub struct PointLookup<'a> {
     /// The user key and the sequence number at which to read, as an internal key.
     pub lookup: &'a [u8],
     /// Whether SSTables of the store may have range tombstones. If not, the lookup does not search
-    /// for them.
+    /// SSTables for range tombstones.
     pub ranges: bool,
     /// Whether to follow a value pointer and read the value from the value log.
     pub resolve: bool,
@@ -89,7 +90,8 @@ pub fn get<'a>(
             break;
         }
     }
-    // As in LevelDB, a lookup that searches several SSTables charges the seek budget of the first.
+    // As in LevelDB, a lookup that searches more than one SSTable charges the seek budget of the
+    // first one that it searched.
     let charged = first.filter(|_| searched > 1);
     if let Some((level, table)) = charged.filter(|(_, table)| table.charge_seek()) {
         on_budget_spent(level, table.meta.id);
@@ -113,8 +115,8 @@ fn search_memtables<'a>(view: TreeView<'a>, lookup: &[u8]) -> LookupResult<Value
 }
 
 impl PointLookup<'_> {
-    /// Searches one SSTable. The function is not inlined, because the loop over the runs then needs
-    /// fewer registers.
+    /// Searches one SSTable. The function is not inlined into the loop over the runs, because the
+    /// loop then needs fewer registers.
     #[inline(never)]
     fn search_table(&self, table: &TableRef) -> Result<LookupResult<Bytes>> {
         let table = table.open(self.storage)?;
@@ -142,8 +144,8 @@ impl PointLookup<'_> {
     }
 }
 
-/// Starts to read the block for which [`get`] would wait: a block of the first SSTable that may
-/// have the key.
+/// Starts to read the block for which a later [`get`] of the same key would wait first: a block of
+/// the first SSTable that may have the key.
 pub fn expect(storage: &dyn Storage, order: &KeyOrder, view: TreeView<'_>, lookup: &[u8]) -> Result<()> {
     if view.memtables().any(|mem| mem.get(lookup).is_some()) {
         return Ok(());
@@ -159,8 +161,8 @@ pub fn expect(storage: &dyn Storage, order: &KeyOrder, view: TreeView<'_>, looku
 }
 
 /// Implements LevelDB's read sampling. A scan at the key `internal` charges a seek as a point
-/// lookup of that key would: if several SSTables cover the key, the first one is charged. Returns
-/// that SSTable if the charge exhausts its seek budget.
+/// lookup of that key would: if the key is in the key ranges of several SSTables, the first of them
+/// is charged. Returns that SSTable if the charge exhausts its seek budget.
 pub fn sample(order: &KeyOrder, view: TreeView<'_>, internal: &[u8]) -> Option<(usize, TableId)> {
     let mut holding = view.version.runs().iter().filter_map(|(level, run)| Some((*level, run.find(order, internal)?)));
     let (level, first) = holding.next()?;

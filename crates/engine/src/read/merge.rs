@@ -1,5 +1,5 @@
-//! The merging iterator: many sorted sources as one, in internal-key order, forward and backward.
-//! A source is a memtable or a sorted run.
+//! The merging iterator: many sorted sources as one, in internal-key order, forward and backward. A
+//! source is a memtable or a sorted run.
 //!
 //! ```text
 //! source 0 (memtable)   ─▶ ┐   queue, sorted by each source's current entry
@@ -7,20 +7,22 @@
 //! source 3 (run, L2)    ─▶ ┘
 //! source 2 (run, L1)        deferred or exhausted: not in the queue
 //! ```
-//! A move advances the source at the head of the queue. Usually its next entry still precedes the
-//! entry of the second source, and one comparison shows this. Often the head has further entries
-//! in memory (decoded) that are known to precede the second source's entry. A move over these
-//! entries needs no comparison. If two sources have the same internal key, both entries are the
-//! same write, and the source with the lower number precedes the other.
+//! A move to the next entry advances the source at the head of the queue. Usually the next entry of
+//! this source still precedes the current entry of the second source in the queue, and one
+//! comparison shows this. Often the head has further decoded entries in memory that are known to
+//! precede the second source's entry. A move over these entries needs no comparison. If two sources
+//! have the same internal key, both entries are the same write, and the source with the lower
+//! number comes first in the queue.
 //!
 //! Each source moves strictly in the direction of iteration, so every iteration ends. Memtables
-//! guarantee this by construction. Cursors over SSTables report corruption if a key does not
-//! follow the previous key. After a skip, the merging iterator itself compares the new key with
-//! the old one.
+//! guarantee the order of their entries by construction. Cursors over SSTables report corruption if
+//! a key does not follow the previous key. After a skip within a source, the merging iterator
+//! itself compares the new key with the old one.
 //!
-//! A lookup of one key often needs only one source. [`Merge::find`] therefore checks the filters
-//! first. It defers (does not position yet) the sources that the lookup does not need, until the
-//! iteration continues. A seek to an existing key then costs little more than a point lookup.
+//! A lookup of one key often needs only one source. [`Merge::find`] therefore checks the Bloom
+//! filters of the sources first. It defers the sources that the lookup does not need: it does not
+//! position them until the iteration continues. A seek to an existing key then costs little more
+//! than a point lookup.
 use super::source::{Direction, Source, Sources};
 use crate::Result;
 use std::cmp::Ordering;
@@ -30,27 +32,29 @@ use terrace_format::{
 };
 use terrace_storage::placement::{EntryRef, Origin, WholeBlock};
 
-/// Iterates over several sorted sources as one. After an error the iterator is not at an entry
-/// until the next seek.
+/// Iterates over several sorted sources as one. After an error the iterator is at no entry until
+/// the next seek.
 pub struct Merge {
     order: KeyOrder,
     sources: Sources,
-    /// The numbers of the sources that are at an entry, in the order of iteration of their current
-    /// entries. The first is the current source.
+    /// The numbers of the sources that are at an entry, in the order of their current entries in
+    /// the direction of iteration. The first number is that of the current source.
     queue: Vec<usize>,
     direction: Direction,
-    /// Whether all decoded entries of the current source that follow in `direction` precede the
-    /// entry of the second source in the queue.
+    /// Whether a move over the decoded entries of the current source needs no comparison, because
+    /// all of them (in the direction of iteration) precede the entry of the second source in the
+    /// queue.
     run_free: bool,
     /// The deferred sources, one bit for each: sources that [`find`](Merge::find) has not
-    /// positioned. The current entry is correct without them. Each entry of a deferred source at or
-    /// after the key that `find` looked up either follows the current entry, or has a higher
-    /// sequence number than the reader may see. No source is deferred in a backward iteration.
+    /// positioned. The current entry is correct without them, because a deferred source cannot have
+    /// an earlier visible entry: each of its entries at or after the key that `find` looked up
+    /// either follows the current entry, or is too new for the reader. No source is deferred in a
+    /// backward iteration.
     deferred: u64,
 }
 
 impl Merge {
-    /// Makes an iterator that is not positioned.
+    /// Makes an iterator that is at no entry yet.
     #[inline]
     pub fn new(order: KeyOrder, sources: Sources) -> Merge {
         let queue = Vec::with_capacity(sources.len());
@@ -70,11 +74,11 @@ impl Merge {
 
     /// Moves the iterator to the first entry at or after `target`, which is an internal key with
     /// the sequence number of a reader. The sources must be ordered from the newest to the oldest.
-    /// As soon as one source has the user key, the method returns. The sources that it has not
-    /// searched stay deferred (not positioned) until the iteration continues.
+    /// As soon as one source has the user key, the method returns. It leaves the sources that it
+    /// has not searched deferred: they are not positioned until the iteration continues.
     pub fn find(&mut self, target: &[u8]) -> Result<()> {
-        // Deferral uses the sources' filters, which hash the bytes of a key. In a custom order, two
-        // keys with different bytes may be equal.
+        // Deferral uses the Bloom filters of the sources, which hash the bytes of a key. In a
+        // custom order, two keys with different bytes may be equal, so a filter could miss a key.
         if self.sources.len() > u64::BITS as usize || !self.order.is_bytewise() {
             return self.seek(target);
         }
@@ -88,7 +92,7 @@ impl Merge {
         Ok(())
     }
 
-    /// Returns whether every source is positioned, so that none is deferred.
+    /// Returns whether every source is positioned, that is, none is deferred.
     pub fn is_whole(&self) -> bool {
         self.deferred == 0
     }
@@ -103,8 +107,8 @@ impl Merge {
         self.position_all(Direction::Backward, |_, source| source.seek_last())
     }
 
-    /// Moves the iterator to the next entry. If there is none, the iterator is at no entry
-    /// afterwards. The iterator must be at an entry.
+    /// Moves the iterator, which must be at an entry, to the next entry. If there is no next entry,
+    /// the iterator is at no entry afterwards.
     #[inline]
     pub fn next(&mut self) -> Result<()> {
         if self.direction == Direction::Backward {
@@ -124,8 +128,8 @@ impl Merge {
         self.enqueue(at, moved)
     }
 
-    /// Moves the iterator to the previous entry. If there is none, the iterator is at no entry
-    /// afterwards. The iterator must be at an entry.
+    /// Moves the iterator, which must be at an entry, to the previous entry. If there is no
+    /// previous entry, the iterator is at no entry afterwards.
     #[inline]
     pub fn prev(&mut self) -> Result<()> {
         if self.direction == Direction::Forward {
@@ -150,7 +154,7 @@ impl Merge {
 
     /// Moves the current source forward to its first entry at or after `target`, and does not move
     /// the other sources. The iteration must be forward, and `target` must follow the current
-    /// entry. Afterwards the iterator is at the first of the sources' current entries.
+    /// entry. Afterwards the iterator is at the smallest of the current entries of all sources.
     pub fn skip_to(&mut self, target: &[u8]) -> Result<()> {
         debug_assert_eq!(self.direction, Direction::Forward);
         if self.deferred > 0 {
@@ -168,7 +172,7 @@ impl Merge {
 
     /// Moves the current source backward to its last entry before `target`, and does not move the
     /// other sources. The iteration must be backward, and `target` must precede the current entry.
-    /// Afterwards the iterator is at the last of the sources' current entries.
+    /// Afterwards the iterator is at the largest of the current entries of all sources.
     pub fn skip_before(&mut self, target: &[u8]) -> Result<()> {
         debug_assert_eq!(self.direction, Direction::Backward);
         let at = self.at();
@@ -273,7 +277,7 @@ impl Merge {
     }
 
     /// Moves the current source to its first entry after the current block. Afterwards the iterator
-    /// is at the first entry of all sources.
+    /// is at the smallest of the current entries of all sources.
     pub fn skip_block(&mut self) -> Result<()> {
         let at = self.at();
         let Source::Run(c) = &mut self.sources[at] else { unreachable!("memtables have no blocks") };
@@ -281,9 +285,9 @@ impl Merge {
         self.enqueue(at, moved)
     }
 
-    /// Moves the iterator to the next entry if three conditions are true: the entry is already
-    /// decoded, it certainly has another user key, and `wanted` returns true for its internal key.
-    /// Otherwise leaves the iterator where it is and returns false.
+    /// Moves the iterator to the next entry if three conditions are true: the next entry is already
+    /// decoded, it certainly has another user key than the current one, and `wanted` returns true
+    /// for its internal key. Otherwise the iterator does not move, and the method returns false.
     #[inline]
     pub fn next_distinct_user_key(&mut self, wanted: impl FnOnce(&[u8]) -> bool) -> bool {
         let at = self.at();
@@ -307,8 +311,8 @@ impl Merge {
         }
     }
 
-    /// Returns whether the iteration is backward: the last move was backward or a seek to the last
-    /// entry.
+    /// Returns whether the iteration is backward, because the last move was backward or a seek to
+    /// the last entry.
     #[inline]
     pub fn is_backward(&self) -> bool {
         self.direction == Direction::Backward
@@ -344,8 +348,8 @@ impl Merge {
         })
     }
 
-    /// Calls `step` for every source. `step` positions the source. Then queues the sources that are
-    /// at an entry.
+    /// Calls `step` for every source, to position the source. Then builds the queue of the sources
+    /// that are at an entry.
     fn position_all(
         &mut self,
         direction: Direction,
@@ -362,8 +366,8 @@ impl Merge {
     }
 
     /// Seeks the sources whose filters admit the user key of `target`, newest first, until a source
-    /// has this key. Returns whether a source has it. If none has it, the oldest source has been
-    /// positioned too, whatever its filter returned.
+    /// has this key. Returns whether a source has it. If no source has the key, the oldest source
+    /// has been positioned too, whatever its filter returned.
     fn probe_sources(&mut self, target: &[u8]) -> Result<bool> {
         let last = self.sources.len().wrapping_sub(1);
         for (number, source) in self.sources.iter_mut().enumerate() {
@@ -379,7 +383,7 @@ impl Merge {
         Ok(false)
     }
 
-    /// Seeks all deferred sources to `target`; none is deferred afterwards.
+    /// Seeks all deferred sources (sources that are not positioned yet) to `target`.
     fn seek_deferred(&mut self, target: &[u8]) -> Result<()> {
         while self.deferred > 0 {
             let number = self.deferred.trailing_zeros() as usize;
@@ -389,7 +393,8 @@ impl Merge {
         Ok(())
     }
 
-    /// Seeks each deferred source to its first entry at or after the current entry.
+    /// Seeks each deferred source (each source that is not positioned yet) to its first entry at or
+    /// after the current entry.
     #[inline(never)]
     fn position_deferred(&mut self) -> Result<()> {
         let key = self.key().to_vec();
@@ -399,12 +404,14 @@ impl Merge {
         Ok(())
     }
 
-    /// Fills the queue with the sources that are positioned and at an entry, in their order.
+    /// Fills the queue with the sources that are positioned and at an entry, in the order of their
+    /// current entries.
     fn rebuild_queue(&mut self) {
         self.queue.clear();
         self.run_free = false;
         for (number, source) in self.sources.iter().enumerate() {
-            // A merge of more than 64 sources never defers a source, because the field has 64 bits.
+            // A merge of more than 64 sources never defers a source, because the field `deferred`
+            // has 64 bits.
             let is_deferred = self.deferred.checked_shr(number as u32).is_some_and(|bits| bits & 1 == 1);
             if !is_deferred && source.valid() {
                 let place = self.queue.partition_point(|&other| !self.precedes(source.key(), number, other));
@@ -415,8 +422,8 @@ impl Merge {
     }
 
     /// Restores the order of the queue after source `at`, the head of the queue, has moved beyond
-    /// its decoded entries with the result `moved`. Removes the source from the queue if it has no
-    /// further entry. If `moved` is an error, empties the queue. Returns `moved`.
+    /// its decoded entries. `moved` is the result of this move. Removes the source from the queue
+    /// if it has no further entry. If `moved` is an error, empties the queue. Returns `moved`.
     fn enqueue(&mut self, at: usize, moved: Result<()>) -> Result<()> {
         if moved.is_err() {
             self.queue.clear();

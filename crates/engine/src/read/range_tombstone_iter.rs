@@ -1,9 +1,10 @@
 //! Finds the range tombstones that shadow keys for a reader, over all sources of a merging
 //! iterator.
 //!
-//! A lookup of one key returns a span: all neighbouring keys that the same newest range tombstone
-//! shadows, or that none shadows. The reader caches the span until it leaves the span. A scan
-//! therefore looks up range tombstones only once for each start or end of a range tombstone.
+//! A lookup of one key returns a span: the neighbouring keys around it that the same newest range
+//! tombstone shadows, or that no range tombstone shadows. The iterator caches the span. As long as
+//! a scan stays within the span, it needs no further lookup. A scan therefore looks up range
+//! tombstones only once for each start or end of a range tombstone.
 use super::view::TreeView;
 use crate::{Result, mem::MemTable, version::Run};
 use std::sync::Arc;
@@ -36,8 +37,8 @@ pub struct TombstoneSpan {
     pub to: Option<Vec<u8>>,
     /// The sequence number of the newest range tombstone over the span; zero if there is none.
     pub newest: SeqNo,
-    /// The number of the source with that range tombstone. Entries of later sources are older than
-    /// the tombstone, as far as their keys are in the span.
+    /// The number of the source with the newest range tombstone over the span. Sources with higher
+    /// numbers are older: their entries with keys in the span are older than the range tombstone.
     pub source: usize,
 }
 

@@ -3,15 +3,15 @@
 //! several reads in parallel then reads these values together.
 //!
 //! The prefetcher starts after a cursor has moved a few times in one direction and has waited for
-//! the read of a value. At first it requests the values of only a few pairs. While the scan
-//! reaches the predicted pairs, the prefetcher looks further ahead. The scan of a short range
-//! therefore requests almost no value that it does not use. Values in memory cause no read-ahead,
-//! because the scan does not wait for them.
+//! the read of a value. At first it requests the values of only a few pairs. As long as the scan
+//! reaches the predicted pairs, the prefetcher looks further and further ahead. The scan of a short
+//! range therefore requests almost no value that it does not use. Values in memory cause no
+//! read-ahead, because the scan does not wait for them.
 //!
-//! After a number of values the prefetcher stops, and it starts again at the next wait. The
-//! reason: it cannot distinguish a value that it prefetched in time from a value that was in
-//! memory. Errors of the prefetcher are ignored, because the scan returns them itself when it
-//! reaches the pair.
+//! After a number of values the prefetcher stops. It starts again when the scan next waits for a
+//! value. The reason: the prefetcher cannot distinguish a value that it prefetched in time from a
+//! value that was in memory. Errors of the prefetcher are ignored, because the scan returns them
+//! itself when it reaches the pair.
 use crate::Result;
 use std::{cmp::Ordering, collections::VecDeque};
 use terrace_format::KeyOrder;
@@ -22,14 +22,14 @@ const MOVES_MIN: u32 = 3;
 const BYTES_FIRST: u64 = 16 << 10;
 /// The maximum number of requested values that the scan has not reached yet.
 const PAIRS_MAX: usize = 256;
-/// The number of values after which the prefetcher stops until the next wait.
+/// The number of values after which the prefetcher stops until the scan next waits for a value.
 const PREFETCH_RUN_MAX: usize = 4096;
 
 /// A prefetcher: it moves ahead of a cursor and requests values from the device.
 pub trait Prefetcher: Send {
     /// Moves the prefetcher to the pair of key `user`. Later calls of
-    /// [`prefetch_next`](Prefetcher::prefetch_next) move it from there, forward if `forward` is
-    /// set, otherwise backward.
+    /// [`prefetch_next`](Prefetcher::prefetch_next) move it on from this pair, forward if `forward`
+    /// is set, otherwise backward.
     fn start(&mut self, user: &[u8], forward: bool) -> Result<()>;
     /// Moves the prefetcher to the next pair with a separated value and requests this value from
     /// the device. Returns the user key and the number of bytes requested, or `None` at the end of
@@ -46,7 +46,8 @@ pub struct ReadAhead<S> {
     /// while the scan reaches the predicted pairs.
     distance: u64,
     prefetched: VecDeque<(Vec<u8>, u64)>,
-    /// The total bytes of the requested values in `prefetched`, which the scan has not reached yet.
+    /// The total bytes of the values in `prefetched`: values that were requested and that the scan
+    /// has not reached yet.
     bytes: u64,
     /// The user key of the scan's current pair.
     at: Vec<u8>,
@@ -101,9 +102,9 @@ impl<S: Prefetcher> ReadAhead<S> {
         self.stalled = true;
     }
 
-    /// Drops the predicted pairs, because the scan moved to the key `user`, which was not
-    /// predicted. Starts the prefetcher there if the scan has waited and has kept its direction for
-    /// some moves.
+    /// Drops the predicted pairs, because the scan moved to the key `user`, which the prefetcher
+    /// did not predict. Starts the prefetcher at `user` if the scan has waited for a value and has
+    /// kept its direction for some moves.
     fn restart(&mut self, user: &[u8]) {
         self.prefetched.clear();
         self.bytes = 0;
@@ -118,8 +119,8 @@ impl<S: Prefetcher> ReadAhead<S> {
         }
     }
 
-    /// Requests values up to `distance` bytes ahead of the scan. Returns whether there may be more
-    /// pairs.
+    /// Requests values up to `distance` bytes ahead of the scan. Returns whether there may be
+    /// further pairs to prefetch.
     fn prefetch(&mut self) -> Result<bool> {
         while (self.bytes < self.distance || self.prefetched.is_empty())
             && self.prefetched.len() < PAIRS_MAX
@@ -172,14 +173,14 @@ mod tests {
         }
     }
 
-    /// Moves a scan along the pairs with the numbers in `path`; the scan waits for each value.
-    /// Returns the total number of requested values after each move.
+    /// Moves a scan along the pairs with the numbers in `path`, and lets the scan wait for each
+    /// value. Returns how many values had been requested in total after each move.
     fn prefetched(window: u64, path: impl Iterator<Item = i64>) -> Vec<usize> {
         prefetched_of(1000, window, path, |_| true)
     }
 
-    /// As [`prefetched`], for a store with a given number of pairs. `waits` returns whether the
-    /// scan waits at a pair.
+    /// Works like [`prefetched`], for a store with a given number of pairs. `waits` returns whether
+    /// the scan waits for the value of a pair.
     fn prefetched_of(
         pairs: i64,
         window: u64,

@@ -1,5 +1,5 @@
 //! A cursor over a sorted run. It reads the SSTables of the run one after the other, and opens an
-//! SSTable only when it reaches the first entry that it needs from it.
+//! SSTable only when it needs the first entry from it.
 use crate::{Error, Result, version::Run};
 use std::sync::Arc;
 use terrace_format::{KeyOrder, TableId};
@@ -16,7 +16,7 @@ pub struct RunCursor {
 }
 
 impl RunCursor {
-    /// Makes a cursor that is not positioned.
+    /// Makes a cursor that is at no entry yet.
     #[inline]
     pub fn new(storage: Arc<dyn Storage>, order: KeyOrder, run: Run, how: TableReadOptions) -> RunCursor {
         RunCursor { storage, order, run, how, at: 0, table: None }
@@ -28,8 +28,8 @@ impl RunCursor {
         self.table.as_ref().is_some_and(|cursor| cursor.valid())
     }
 
-    /// Returns whether the run may have entries of the user key of `target`, according to its
-    /// filters and key ranges.
+    /// Returns whether the run may have entries of the user key of `target`, according to the key
+    /// ranges and the filters of its SSTables.
     pub fn may_have(&self, target: &[u8]) -> Result<bool> {
         match self.run.find(&self.order, target) {
             Some(table) => Ok(table.open(&*self.storage)?.may_have(target)?),
@@ -37,8 +37,8 @@ impl RunCursor {
         }
     }
 
-    /// Moves the cursor to the first entry at or after `target`. If there is none, the cursor is
-    /// at no entry afterwards.
+    /// Moves the cursor to the first entry at or after the internal key `target`. If there is no
+    /// such entry, the cursor is at no entry afterwards.
     pub fn seek(&mut self, target: &[u8]) -> Result<()> {
         let at = self.run.first_at_or_after(&self.order, target);
         if let Some(cursor) = self.enter(at)? {
@@ -63,15 +63,15 @@ impl RunCursor {
         self.backward_to_entry()
     }
 
-    /// Moves the cursor to the next entry of the run. If there is none, the cursor is at no entry
-    /// afterwards. The cursor must be at an entry.
+    /// Moves the cursor, which must be at an entry, to the next entry of the run. If there is no
+    /// next entry, the cursor is at no entry afterwards.
     pub fn next(&mut self) -> Result<()> {
         self.entries_mut().next()?;
         self.forward_to_entry()
     }
 
-    /// Moves the cursor to the previous entry of the run. If there is none, the cursor is at no
-    /// entry afterwards. The cursor must be at an entry.
+    /// Moves the cursor, which must be at an entry, to the previous entry of the run. If there is
+    /// no previous entry, the cursor is at no entry afterwards.
     pub fn prev(&mut self) -> Result<()> {
         self.entries_mut().prev()?;
         self.backward_to_entry()
@@ -97,8 +97,8 @@ impl RunCursor {
         self.table.as_mut().expect("the cursor is at an entry")
     }
 
-    /// Returns the corruption error for a seek that left the cursor at an entry outside the range
-    /// that it sought.
+    /// Returns the corruption error for a seek after which the cursor is at an entry outside of the
+    /// range that it should have reached.
     pub fn out_of_order(&self) -> Error {
         let table = self.run.get(self.at).map_or(TableId(0), |table| table.meta.id);
         let place = self.storage.place_of(ObjectId::Table(table));

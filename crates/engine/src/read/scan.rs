@@ -169,19 +169,20 @@ pub struct Cursor {
     /// directory table.
     needs_fetch: bool,
     sampler: ReadSampler,
-    /// Whether the last seek returned before it had searched every run. Such a seek is charged (see
-    /// [`ReadSampler`]) only when the caller moves the cursor to the next or previous pair, because
-    /// this move searches the other runs.
+    /// Whether the last seek returned before it had searched every run. Such a seek is not charged
+    /// to level 0 yet (see [`ReadSampler`]). It is charged when the caller moves the cursor to the
+    /// next or previous pair, because only this move searches the other runs.
     uncharged_seek: bool,
-    /// The error that every move returns because the snapshot belongs to another store.
+    /// The error that every move of the cursor returns because the snapshot in its options belongs
+    /// to another store.
     refused: Option<Error>,
     _held: Option<Snapshot>,
 }
 
-/// Charges the reads of a cursor to the SSTables that cause their cost. A seek that searches every
-/// run is charged to the runs of level 0. Read and skipped bytes are charged to the seek budgets
-/// of SSTables. If a compaction of the charged SSTables would save more than it costs, reports
-/// this to `store`.
+/// Charges the cost of a cursor's reads to SSTables, so that a compaction can lower the cost. A
+/// seek that searches every run is charged to the runs of level 0. The bytes that the cursor reads
+/// or skips are charged to the seek budgets of SSTables. When a compaction of the charged SSTables
+/// would save more than it costs, the sampler reports this to `store`.
 pub(crate) struct ReadSampler {
     /// The view that the cursor reads. The field also pins the view's version.
     view: Arc<View>,
@@ -198,8 +199,8 @@ pub(crate) struct ReadSampler {
 
 /// Receives a report when the charges for reads justify a compaction.
 pub(crate) trait ReadTrigger: Send + Sync {
-    /// Reports that range reads have been charged enough for a compaction of level 0 of `family`.
-    /// `oldest` is the oldest SSTable of that level.
+    /// Reports that the charges for range reads justify a compaction of level 0 of `family`.
+    /// `oldest` is the oldest SSTable of that level 0.
     fn range_reads_paid(self: Arc<Self>, family: FamilyId, oldest: TableId);
     /// Reports that the seek budget of `table` in `level` of `family` is exhausted.
     fn seek_budget_spent(self: Arc<Self>, family: FamilyId, level: usize, table: TableId);
@@ -215,13 +216,13 @@ impl ReadSampler {
         ReadSampler { view, family, store, process, seek_bytes, left: SAMPLE_BYTES }
     }
 
-    /// Returns the part of the view that the cursor reads; `None` if the family does not exist. The
-    /// cursor then returns an error from every move.
+    /// Returns the part of the view that belongs to the cursor's column family. Returns `None` if
+    /// the family does not exist; the cursor then returns an error from every move.
     fn tree(&self) -> Option<TreeView<'_>> {
         self.view.tree(self.family)
     }
 
-    /// Charges one seek, which searched every run, to the runs of level 0.
+    /// Charges one seek of the cursor, which searched every run, to the runs of level 0.
     fn seek_with(&self) {
         if let Some(oldest) = self.tree().and_then(|tree| tree.version.charge_range_read(self.seek_bytes))
             && let Some(store) = self.store.upgrade()
@@ -245,7 +246,7 @@ impl ReadSampler {
         self.charge(order, user);
     }
 
-    /// Charges one seek at each key of `users`. A read reports one such key for every MiB of
+    /// Charges one seek at each key of `users`. A read adds one key to this list for every MiB of
     /// entries that it skipped.
     #[cold]
     fn skipped(&self, order: &KeyOrder, users: &[Vec<u8>]) {
@@ -310,12 +311,12 @@ impl Cursor {
         }
     }
 
-    /// Moves the cursor to the first pair of its range. If the range has no pair, the cursor is
-    /// not at a pair afterwards, and [`valid`](Cursor::valid) returns false.
+    /// Moves the cursor to the first pair of its range. If the range has no pair, the cursor is not
+    /// at a pair afterwards, and [`valid`](Cursor::valid) returns false.
     ///
     /// # Errors
-    /// The errors of [`Db::get`](crate::Db::get). All other moves of a cursor return the same
-    /// errors.
+    /// The errors of [`Db::get`](crate::Db::get). All other methods that move a cursor return the
+    /// same errors.
     pub fn seek_to_first(&mut self) -> Result<()> {
         match self.bounds.from.clone() {
             Some(from) => self.seek_with(SnapshotIter::next, |iter| iter.seek(&from)),
@@ -336,7 +337,7 @@ impl Cursor {
     }
 
     /// Moves the cursor to the first pair of its range whose key is `key` or follows `key`. If
-    /// there is none, the cursor is not at a pair afterwards.
+    /// there is no such pair, the cursor is not at a pair afterwards.
     ///
     /// # Errors
     /// The errors of [`Db::get`](crate::Db::get).
@@ -348,7 +349,7 @@ impl Cursor {
     }
 
     /// Moves the cursor to the last pair of its range whose key is `key` or precedes `key`. If
-    /// there is none, the cursor is not at a pair afterwards.
+    /// there is no such pair, the cursor is not at a pair afterwards.
     ///
     /// # Errors
     /// The errors of [`Db::get`](crate::Db::get).
@@ -396,7 +397,7 @@ impl Cursor {
         if self.on_pair { self.step_with(SnapshotIter::prev) } else { Ok(()) }
     }
 
-    /// Moves the cursor by one pair with `step`. If the seek before this move has not been charged
+    /// Moves the cursor by one pair with `step`. If the last seek has not been charged to level 0
     /// yet, charges it first.
     #[inline]
     fn step_with(&mut self, step: impl Fn(&mut SnapshotIter) -> Result<()>) -> Result<()> {
@@ -406,8 +407,8 @@ impl Cursor {
         self.position(&step, &step)
     }
 
-    /// Moves the cursor with the seek `start`, then with `step` over pairs that do not have the
-    /// prefix. Charges the seek if it searched every run.
+    /// Seeks by a call of `start`. Then moves the cursor by calls of `step` over pairs whose keys
+    /// do not have the prefix of the read. If the seek searched every run, charges it to level 0.
     fn seek_with(
         &mut self,
         step: impl Fn(&mut SnapshotIter) -> Result<()>,
@@ -425,9 +426,9 @@ impl Cursor {
         Ok(())
     }
 
-    /// Moves the cursor with `start`. As long as the key at the cursor is within the bounds and
-    /// does not have the prefix, moves the cursor with `step`. Beyond the bounds the cursor is not
-    /// at a pair.
+    /// Moves the cursor with `start`. Then moves it with `step` as long as its key is within the
+    /// bounds of the read but does not have the prefix of the read. Beyond the bounds the cursor is
+    /// at no pair.
     #[inline]
     fn position(
         &mut self,

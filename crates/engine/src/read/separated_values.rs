@@ -1,6 +1,6 @@
-//! Reads separated values for a cursor. When the cursor moves to a pair, the pair's value is read
-//! from the value log, with read-ahead. For an inline value (a value that is stored with its key)
-//! this costs only a check.
+//! Reads separated values (values in the value log) for a cursor. When the cursor moves to a pair,
+//! this module reads the pair's value from the value log, with read-ahead. If the value is inline
+//! (stored with its key), the only cost is a check.
 use super::{
     read_ahead::{Prefetcher, ReadAhead},
     snapshot_iter::SnapshotIter,
@@ -26,7 +26,7 @@ pub struct SeparatedValues {
     ahead: ReadAhead<ValuePrefetcher>,
 }
 
-/// The location of the cursor's value.
+/// The location of the value of the cursor's current pair.
 enum ValueLocation {
     /// The value is in the bytes stored with the key, from this offset on.
     Inline(usize),
@@ -35,9 +35,9 @@ enum ValueLocation {
 }
 
 impl SeparatedValues {
-    /// Makes a reader that has read no value yet. `iter` is a function that makes the iterator for
-    /// read-ahead. Read-ahead covers up to `window` bytes, and only keys for which `in_bounds`
-    /// returns true.
+    /// Makes a reader that has read no value yet. `iter` is a function that makes a second
+    /// iterator, which the read-ahead moves. The read-ahead covers up to `window` bytes, and only
+    /// keys for which `in_bounds` returns true.
     pub fn new(
         storage: Arc<dyn Storage>,
         how: TableReadOptions,

@@ -1,5 +1,5 @@
-//! Snapshots: sequence numbers at which readers read. Compactions do not drop the entries that a
-//! snapshot sees.
+//! Snapshots: sequence numbers at which readers see the store. Compactions do not drop the entries
+//! that a snapshot sees.
 use crate::{Error, Result};
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, sync::Arc};
@@ -9,8 +9,8 @@ use terrace_storage::Process;
 /// The snapshots of a store.
 #[derive(Debug, Default)]
 pub struct Snapshots {
-    /// The sequence numbers of the snapshots, each with the number of snapshots that hold it. While
-    /// a thread holds this lock, it takes no other lock and does no I/O.
+    /// The sequence numbers of the snapshots, each with the number of snapshots that hold it. A
+    /// thread that holds this lock takes no other lock and does no I/O.
     held: Mutex<BTreeMap<SeqNo, usize>>,
     /// The process that opened the store. A forked child process must not take the lock `held`: its
     /// copy of the lock stays locked forever if another thread held it at the fork.
@@ -73,7 +73,7 @@ impl Snapshots {
     /// Adds a snapshot at the sequence number that `visible` returns. `visible` is called under the
     /// lock `held`, so every compaction that reads the list later sees the snapshot.
     pub fn hold(self: &Arc<Self>, visible: impl FnOnce() -> SeqNo) -> Snapshot {
-        // In a forked child process no read uses a snapshot, so the lock is not taken there.
+        // A forked child process does not take the lock: no read of the child uses a snapshot.
         let mut held = self.process.is_current().then(|| self.held.lock());
         let seq = visible();
         if let Some(held) = &mut held {
@@ -82,16 +82,17 @@ impl Snapshots {
         Snapshot(Arc::new(HeldSnapshot { seq, registry: self.clone() }))
     }
 
-    /// Returns the lowest sequence number that a reader may use: that of the oldest snapshot, or
-    /// without a snapshot the current sequence number, which `visible` returns.
+    /// Returns the lowest sequence number that a reader may use. This is the sequence number of the
+    /// oldest snapshot. If there is no snapshot, it is the current sequence number, which `visible`
+    /// returns.
     pub fn oldest(&self, visible: impl FnOnce() -> SeqNo) -> SeqNo {
         let held = self.held.lock();
         held.keys().next().copied().unwrap_or_else(visible)
     }
 
     /// Returns the sequence numbers of the snapshots in ascending order, and the current sequence
-    /// number, which `visible` returns. The sequence number of a later snapshot is never below the
-    /// current one.
+    /// number, which `visible` returns. A snapshot that is made later never has a lower sequence
+    /// number than this current one.
     pub fn positions(&self, visible: impl FnOnce() -> SeqNo) -> (Vec<SeqNo>, SeqNo) {
         let held = self.held.lock();
         (held.keys().copied().collect(), visible())

@@ -4,9 +4,9 @@
 //!
 //! In a forward iteration, the merging iterator stays at the entry of the current pair. In a
 //! backward iteration, the merging iterator reaches the oldest entry of a key first. To find the
-//! newest one it must move over all entries of the key, so the iterator saves a copy of the pair
-//! before the merging iterator moves on. No copy is needed if the previous entry is known to have
-//! another user key.
+//! newest entry it must move over all entries of the key, so the iterator saves a copy of the pair
+//! before the merging iterator moves on. If the previous entry is known to have another user key,
+//! the current entry is the only one of its key, and no copy is needed.
 use super::{merge::Merge, range_tombstone_iter::RangeTombstoneIter};
 use crate::Result;
 use terrace_format::{
@@ -19,26 +19,29 @@ enum Position {
     Nothing,
     /// The pair is the current entry of the merging iterator.
     Current,
-    /// The pair is the saved copy. The merging iterator is before all entries of its key.
+    /// The pair is a copy that the iterator has saved. The merging iterator has already moved to an
+    /// entry before all entries of the pair's key.
     Saved,
 }
 
-/// The period of read sampling, in bytes of keys and values: after so many bytes a scan charges
-/// one seek to a seek budget. The number is LevelDB's.
+/// The period of read sampling, in bytes of keys and values. After each period, a scan charges one
+/// seek to the seek budget of an SSTable. The number is LevelDB's.
 pub const SAMPLE_BYTES: usize = 1 << 20;
 /// The minimum number of bytes that one skipped entry adds to the period of read sampling.
 /// Tombstones are short, so without this minimum a scan over many of them would charge almost
 /// nothing.
 const SKIPPED_BYTES_MIN: usize = 1 << 10;
 
-/// The maximum number of keys that one move of the iterator samples.
+/// The maximum number of keys that one move of the iterator reports for read sampling.
 const SKIPPED_KEYS_MAX: usize = 64;
 
 /// The entries that the iterator skips: entries that are shadowed, deleted, or too new for its
-/// snapshot. A skipped entry costs as much as any other to read, and a compaction could remove it.
+/// snapshot. A skipped entry costs as much to read as any other entry, and a compaction could
+/// remove it. So skipped entries count for read sampling.
 #[derive(Default)]
 struct SkippedEntries {
-    /// The number of bytes skipped since the last sampled key.
+    /// The number of bytes that the iterator has skipped since it last reported a key for read
+    /// sampling.
     bytes: usize,
     keys: Vec<Vec<u8>>,
 }
@@ -63,11 +66,12 @@ impl SkippedEntries {
 pub struct SnapshotIter {
     order: KeyOrder,
     merge: Merge,
-    /// Finds the range tombstones of the same sources; `None` if the store has none.
+    /// Finds the range tombstones in the sources of the merging iterator; `None` if the store has
+    /// none.
     tombstones: Option<RangeTombstoneIter>,
     seq: SeqNo,
     position: Position,
-    /// In position `Saved`, the user key of the saved pair; otherwise the previous user key.
+    /// The user key of the saved pair if the position is `Saved`; otherwise the previous user key.
     key: Vec<u8>,
     value: Vec<u8>,
     /// Sequence number of the saved pair.
@@ -76,7 +80,7 @@ pub struct SnapshotIter {
 }
 
 impl SnapshotIter {
-    /// Makes an iterator for a reader at the sequence number `seq`. It is not positioned.
+    /// Makes an iterator for a reader at the sequence number `seq`. The iterator is at no pair yet.
     #[inline]
     pub fn new(order: KeyOrder, merge: Merge, tombstones: Option<RangeTombstoneIter>, seq: SeqNo) -> SnapshotIter {
         SnapshotIter {
@@ -158,15 +162,15 @@ impl SnapshotIter {
         }
     }
 
-    /// Returns the sampled keys: one key for each [`SAMPLE_BYTES`] of entries skipped since the
-    /// last call.
+    /// Returns the keys for read sampling: one key for each [`SAMPLE_BYTES`] of entries that the
+    /// iterator has skipped since the last call.
     #[inline]
     pub fn skipped(&mut self) -> Option<Vec<Vec<u8>>> {
         (!self.skipped.keys.is_empty()).then(|| std::mem::take(&mut self.skipped.keys))
     }
 
     /// Returns whether every source of the merging iterator is positioned. A seek may leave some
-    /// sources unpositioned until the iterator is moved; see [`Merge::find`].
+    /// sources without a position until the iterator is moved; see [`Merge::find`].
     pub fn is_whole(&self) -> bool {
         self.merge.is_whole()
     }
@@ -220,8 +224,8 @@ impl SnapshotIter {
         if position == Position::Current && self.merge.next_distinct_user_key(seen) { Ok(()) } else { self.next_slow() }
     }
 
-    /// As [`next`](SnapshotIter::next), for all cases: skips older entries of the current key, and
-    /// keys that the snapshot does not see.
+    /// Works like [`next`](SnapshotIter::next) in all cases: it can skip older entries of the
+    /// current key, and keys that the snapshot does not see.
     fn next_slow(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.position, Position::Nothing) {
             Position::Nothing => return Ok(()),
@@ -259,9 +263,9 @@ impl SnapshotIter {
         self.key.extend_from_slice(key::user_key(self.merge.key()));
     }
 
-    /// Moves the merging iterator forward, from its current entry to the first entry that is a pair
-    /// for the snapshot. If `skipped` is set, entries at or before the user key in `key` are
-    /// skipped. If there is no pair, the iterator is not at a pair afterwards.
+    /// Moves the merging iterator forward until its entry is a pair that the snapshot sees. The
+    /// search begins at the current entry. If `skipped` is set, entries whose user key is at or
+    /// before `key` are skipped. If there is no pair, the iterator is at no pair afterwards.
     #[inline]
     fn find_forward(&mut self, mut skipped: bool) -> Result<()> {
         while self.merge.valid() {
@@ -278,9 +282,9 @@ impl SnapshotIter {
                 if let Some(span) = covered
                     && let Some(to) = span.to.as_ref().filter(|_| span.source < self.merge.source())
                 {
-                    // A range tombstone of a newer source shadows the entry. All entries of this
-                    // source within the span are older than the tombstone, so the source can skip
-                    // them.
+                    // A range tombstone of a newer source shadows the entry. All entries of the
+                    // entry's source within the span of the range tombstone are older than the
+                    // tombstone, so the source can skip them.
                     let target = key::lookup(to, SeqNo::MAX);
                     self.merge.skip_to(&target)?;
                     continue;
@@ -295,8 +299,9 @@ impl SnapshotIter {
     }
 
     /// Moves the merging iterator backward from its current entry until it has found a visible key.
-    /// Afterwards the merging iterator is at the newest visible entry of that key (`Current`), or
-    /// before all entries of the key, and the pair is saved (`Saved`).
+    /// Afterwards one of two positions applies. `Current`: the merging iterator is at the newest
+    /// visible entry of the key. `Saved`: the merging iterator is before all entries of the key,
+    /// and the iterator has a copy of the pair.
     fn find_backward(&mut self) -> Result<()> {
         let mut found = false;
         while self.merge.valid() {

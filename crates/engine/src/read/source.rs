@@ -68,8 +68,8 @@ impl Source {
         dispatch!(self, c => { c.seek_last(); Ok(()) }, c.seek_last())
     }
 
-    /// Returns the corruption error for a seek that left the source at an entry outside the range
-    /// that it sought.
+    /// Returns the corruption error for a seek after which the source is at an entry outside of the
+    /// range that it should have reached.
     #[cold]
     pub fn out_of_order(&self) -> Error {
         match self {
@@ -86,8 +86,8 @@ impl Source {
         dispatch!(self, c => { c.prev(); Ok(()) }, c.prev())
     }
 
-    /// Moves the source to its next entry if that entry is already decoded. Otherwise leaves it
-    /// where it is and returns false.
+    /// Moves the source to its next entry if that entry is already decoded. Otherwise the source
+    /// does not move, and the method returns false.
     #[inline]
     pub fn step_forward(&mut self) -> bool {
         match self {
@@ -96,8 +96,8 @@ impl Source {
         }
     }
 
-    /// Moves the source to its previous entry if that entry is already decoded. Otherwise leaves
-    /// it where it is and returns false.
+    /// Moves the source to its previous entry if that entry is already decoded. Otherwise the
+    /// source does not move, and the method returns false.
     #[inline]
     pub fn step_back(&mut self) -> bool {
         match self {
@@ -106,8 +106,8 @@ impl Source {
         }
     }
 
-    /// Returns the last key, in `direction`, among the entries that are decoded already; `None`
-    /// for a memtable.
+    /// Returns the last key, in `direction`, among the entries of the source that are already
+    /// decoded; `None` for a memtable.
     pub fn farthest(&self, direction: Direction) -> Option<&[u8]> {
         let Source::Run(c) = self else { return None };
         let [first, last] = c.entries().decoded().bounds();
@@ -115,12 +115,12 @@ impl Source {
     }
 }
 
-/// The sources of a merging iterator. When the list is dropped, the thread keeps its memory for
-/// its next list. The reason: a cursor often seeks only once, and an allocation of two kilobytes
-/// is a notable part of the cost of one seek.
+/// The list of sources of a merging iterator. When the list is dropped, the thread keeps its memory
+/// for its next list. The reason: a cursor often seeks only once, and an allocation of two
+/// kilobytes is a notable part of the cost of one seek.
 pub struct Sources(Vec<Source>);
 
-/// The maximum number of sources for which a thread keeps the memory (18 KiB).
+/// A thread keeps the memory of a list with at most this many sources (18 KiB).
 const SCRATCH_MAX: usize = 64;
 
 thread_local! {
@@ -140,8 +140,8 @@ impl Drop for Sources {
     fn drop(&mut self) {
         self.0.clear();
         if self.0.capacity() <= SCRATCH_MAX {
-            // If a thread has two lists at the same time, it keeps the memory of the list that is
-            // dropped last.
+            // If a thread has two lists of sources at the same time, it keeps only the memory of
+            // the list that is dropped last.
             let _ = SCRATCH.try_with(|scratch| scratch.set(std::mem::take(&mut self.0)));
         }
     }

@@ -1,16 +1,16 @@
-//! Reads the newest part of the history: the writes that are still in WALs, in the order in which
-//! they were written.
+//! The change feed: reads the newest part of the history, that is, the writes that are still in
+//! WALs, in the order in which they were written.
 //!
-//! The first record of a WAL is empty. It states the sequence number at which the WAL begins. A
-//! WAL ends at the sequence number at which the next one begins, even if its file has more
-//! records. Those records are writes that recovery dropped after a power cut, or that failed
-//! because the disk was full. They never became part of the history, and the next WAL reuses their
-//! sequence numbers.
+//! The first record of a WAL is empty. It states the sequence number at which the WAL begins. A WAL
+//! ends at the sequence number at which the next one begins, even if its file has more records.
+//! These further records are writes that recovery dropped after a power cut, or that failed because
+//! the disk was full. They never became part of the history, and the next WAL reuses their sequence
+//! numbers.
 //!
-//! In a chain of WALs the first sequence numbers therefore ascend. A WAL whose first sequence
-//! number is not below that of every later WAL contributes nothing to the history. The first
-//! records are read from the newest WAL backward, until a WAL begins at or before the requested
-//! sequence number.
+//! In the chain of WALs that form the history, the first sequence numbers therefore ascend. A WAL
+//! contributes nothing to the history if a later WAL begins at the same or a lower sequence number.
+//! The first records are read from the newest WAL backward, until a WAL begins at or before the
+//! requested sequence number.
 use crate::{Error, Result, WriteBatch, version::obsolete_files::WalFollower};
 use std::{collections::VecDeque, sync::Arc};
 use terrace_format::{LogId, SeqNo, batch::Batch};
@@ -45,15 +45,15 @@ impl Update {
     }
 }
 
-/// An iterator over the writes that follow a sequence number, up to the last write before the
-/// call; see [`Db::updates_since`](crate::Db::updates_since). The iterator ends after its first
-/// error.
+/// An iterator over the writes that follow a sequence number, up to the last write before the call
+/// of [`Db::updates_since`](crate::Db::updates_since), which made the iterator. The iterator ends
+/// after its first error.
 pub struct Updates {
     storage: Arc<dyn Storage>,
     /// Prevents the deletion of WALs that the iterator has not read yet.
     follower: Arc<WalFollower>,
-    /// The WALs that remain to be read, oldest first. Only the first of them is open, because there
-    /// may be many.
+    /// The WALs that the iterator still has to read, oldest first. Only the first of them is open,
+    /// because there may be many.
     chain: VecDeque<WalLink>,
     reader: Option<Box<dyn LogReader>>,
     /// The sequence number of the next operation to return.
@@ -63,7 +63,8 @@ pub struct Updates {
     process: Process,
 }
 
-/// A WAL of the chain. Terrace wrote it, so its first sequence number is known.
+/// A WAL of the chain that the iterator reads. Terrace wrote the WAL, so its first sequence number
+/// is known.
 struct WalLink {
     log: LogId,
     first_sequence: SeqNo,
@@ -71,7 +72,7 @@ struct WalLink {
 
 impl Updates {
     /// Opens the writes with sequence numbers above `since` and up to `last`. `logs` are the WALs,
-    /// oldest first. `follower` prevents their deletion.
+    /// oldest first. `follower` prevents the deletion of these WALs.
     pub(crate) fn open(
         storage: Arc<dyn Storage>,
         follower: Arc<WalFollower>,
@@ -81,9 +82,9 @@ impl Updates {
     ) -> Result<Updates> {
         let (mut chain, next) = (VecDeque::<WalLink>::new(), since.plus(1));
         for log in logs.into_iter().rev() {
-            // The first record does not state where this WAL begins: LevelDB wrote the WAL, or the
-            // record is torn. Nothing shows whether an earlier WAL ends where this one begins, so
-            // the chain ends here.
+            // The first record of this WAL does not state where the WAL begins, because LevelDB
+            // wrote the WAL or the record is torn. Nothing shows whether an earlier WAL ends where
+            // this WAL begins, so the chain of readable WALs begins after this WAL.
             let Some(first_sequence) = first_sequence(&mut *storage.open_log(log, LogKind::Wal)?)? else { break };
             if chain.front().is_none_or(|younger| first_sequence < younger.first_sequence) {
                 chain.push_front(WalLink { log, first_sequence });
@@ -134,8 +135,9 @@ impl Updates {
         Ok(None)
     }
 
-    /// Closes the first WAL of the chain, which has been read to its end. Returns an error if the
-    /// next WAL begins after the next sequence number to return, because writes are then missing.
+    /// Closes the first WAL of the chain, because it has been read to its end. Returns an error if
+    /// writes are missing: the next WAL begins after the sequence number that must be returned
+    /// next.
     fn leave(&mut self) -> Result<()> {
         self.reader = None;
         self.chain.pop_front();
@@ -159,8 +161,8 @@ impl Iterator for Updates {
     }
 }
 
-/// Returns the sequence number at which a WAL of Terrace begins; `None` if its first record does
-/// not state it.
+/// Returns the sequence number at which a WAL begins. Returns `None` if its first record does not
+/// state this number, as in a WAL of LevelDB.
 fn first_sequence(reader: &mut dyn LogReader) -> Result<Option<SeqNo>> {
     let LogEvent::Record { bytes, .. } = reader.next()? else { return Ok(None) };
     let first_sequence = reader.ours().then(|| Batch::decode(bytes)).and_then(|batch| batch.ok());

@@ -3,14 +3,15 @@ use crate::{mem::MemTable, version::Version};
 use std::{collections::BTreeMap, sync::Arc};
 use terrace_format::FamilyId;
 
-/// Memtables and versions of all column families. Immutable; replaced as a whole.
+/// The memtables and the versions of all column families at one moment. A view is immutable; a
+/// change replaces the whole view.
 #[derive(Clone)]
 pub struct View {
     /// The mutable memtable of the default family; `None` in a store opened read-only.
     pub mem: Option<Arc<MemTable>>,
     /// Immutable memtables of the default family that wait for a flush, newest first.
     pub sealed: Vec<Arc<MemTable>>,
-    /// The SSTables of the default family, and those of all other families.
+    /// The SSTables of the default family. The version also has those of all other families.
     pub version: Arc<Version>,
     /// The memtables of the other column families. A family without memtables may be missing.
     pub families: Arc<BTreeMap<FamilyId, FamilyMemtables>>,
@@ -19,7 +20,8 @@ pub struct View {
 /// The memtables of a column family other than the default one.
 #[derive(Clone, Default)]
 pub struct FamilyMemtables {
-    /// The mutable memtable; `None` if the family has no entry since the last rotation of the WAL.
+    /// The mutable memtable; `None` if no write to this family has arrived since the last rotation
+    /// of the WAL.
     pub mem: Option<Arc<MemTable>>,
     /// Immutable memtables that wait for a flush, newest first.
     pub sealed: Vec<Arc<MemTable>>,
@@ -37,13 +39,14 @@ pub struct TreeView<'a> {
 }
 
 impl View {
-    /// Returns the part of the default family.
+    /// Returns the part of the view that belongs to the default family.
     #[inline]
     pub fn main(&self) -> TreeView<'_> {
         TreeView { family: FamilyId::DEFAULT, mem: self.mem.as_ref(), sealed: &self.sealed, version: &self.version }
     }
 
-    /// Returns the part of column family `family`; `None` if the family does not exist.
+    /// Returns the part of the view that belongs to column family `family`; `None` if the family
+    /// does not exist.
     #[inline]
     pub fn tree(&self, family: FamilyId) -> Option<TreeView<'_>> {
         if family == FamilyId::DEFAULT { Some(self.main()) } else { self.family(family) }

@@ -1,9 +1,9 @@
 //! The format file of a store: its layout, its feature flags, and the check of options against
 //! them.
 //!
-//! A directory without a format file, or with one that only records a durability mode, is a
-//! LevelDB store and remains one. If an option would make such a store unreadable to LevelDB, the
-//! open is refused with an error that names the option.
+//! A directory without a format file, or with one that only records a durability mode, is a LevelDB
+//! store. It stays readable to LevelDB: if an option would make such a store unreadable to LevelDB,
+//! the open is refused with an error that names the option.
 use crate::{CompactionStyle, Error, Options, Result};
 use terrace_format::{
     Layout, TableForm, Values,
@@ -17,8 +17,8 @@ use terrace_storage::{DurabilityMode, layout::decode_format_file, placement::Sto
 
 const LZ4: &str = "lz4";
 
-/// Returns the features that `options` would use in addition to those of the layout. Each is
-/// returned with the option that requests it.
+/// Returns the feature flags that `options` require in addition to those of the layout. Each flag
+/// comes with the option that requires it.
 fn wanted(options: &Options) -> Vec<(&'static str, &'static str)> {
     let lz4 = (options.compression == Codec::Lz4).then_some((LZ4, "compression=lz4"));
     let universal = options.compaction_style == CompactionStyle::Universal;
@@ -28,8 +28,8 @@ fn wanted(options: &Options) -> Vec<(&'static str, &'static str)> {
         .collect()
 }
 
-/// Creates the format file of a new store if the store needs one. It is created before any feature
-/// in it is used. Returns the features.
+/// Creates the format file of a new store if the store needs one. The file must exist before the
+/// store uses any of its feature flags. Returns the feature flags.
 pub fn create(storage: &dyn Storage, options: &Options) -> Result<Vec<String>> {
     let layout = storage.layout();
     agree(storage, options, layout)?;
@@ -37,8 +37,8 @@ pub fn create(storage: &dyn Storage, options: &Options) -> Result<Vec<String>> {
     features.extend((layout.values == Values::Log && options.wal_sidecar).then_some(WAL_SIDECAR));
     let is_leveldbs = features.is_empty() && layout == Layout::default();
     let in_batches = options.durability == DurabilityMode::Inherit;
-    // A format file may be left over from an interrupted creation or removal of another store. It
-    // does not describe this store.
+    // A format file may be left over from an interrupted creation or removal of another store. Such
+    // a file does not describe this new store.
     let left = match storage.load_format_file() {
         Ok(text) => text.map(|text| decode_format_file(&storage.name(), &text)).transpose(),
         Err(unread) => Err(unread),
@@ -56,8 +56,8 @@ pub fn create(storage: &dyn Storage, options: &Options) -> Result<Vec<String>> {
     Ok(file.features)
 }
 
-/// Adds the feature for column families to the format file. `known` are the features with which
-/// the store was opened.
+/// Adds the feature flag for column families to the format file. `known` are the feature flags with
+/// which the store was opened.
 pub fn announce_families(storage: &dyn Storage, known: &[String]) -> Result<()> {
     if known.iter().any(|feature| feature == COLUMN_FAMILIES) {
         return Ok(());
@@ -86,8 +86,9 @@ pub fn refuse_families(storage: &dyn Storage) -> Result<()> {
     Ok(())
 }
 
-/// Gives a new store `to` the layout of store `from` and `features`. The medium of `to` stays as
-/// it is. Creates a format file if `to` needs one. Returns the features of `to`.
+/// Gives the new store `to` the layout of store `from` and the feature flags `features`. The medium
+/// of `to` stays as it is. Creates a format file if `to` needs one. Returns the feature flags of
+/// `to`.
 pub fn create_alike(to: &dyn Storage, from: &dyn Storage, features: &[String]) -> Result<Vec<String>> {
     let (there, here) = (to.layout(), from.layout());
     let place = here.medium.feature();
@@ -105,7 +106,7 @@ pub fn create_alike(to: &dyn Storage, from: &dyn Storage, features: &[String]) -
 
 /// Checks an existing store. Its format file must be of a known version, its manifest must not
 /// require a feature that the format file lacks, and the options must not request a feature that
-/// the store does not have. Returns the features.
+/// the store does not have. Returns the feature flags of the store.
 pub fn check(storage: &dyn Storage, options: &Options, in_manifest: &[String]) -> Result<Vec<String>> {
     let place = storage.name();
     let file = storage.load_format_file()?.map(|text| decode_format_file(&place, &text)).transpose()?;

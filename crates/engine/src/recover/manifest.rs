@@ -1,11 +1,11 @@
 //! Reads a manifest: applies its edits in order, up to the end or to the first bad byte.
 //!
-//! A bad or torn tail of a manifest consists of edits whose sync never returned; a power cut can
-//! leave such a tail. The manifest ends before the tail. No edit is appended after it, because
+//! A power cut can leave a bad or torn tail in a manifest, of edits whose sync never returned.
+//! Recovery ends the manifest before such a tail. No edit is ever appended after the tail, because
 //! every open begins a new manifest. Terrace appends a durable mark (an empty record) after each
-//! sync of the manifest. A bad record before a durable mark is therefore corruption. If edits are
-//! missing without such evidence, the missing or changed files show it: a table or a WAL that an
-//! edit named is missing or has another length.
+//! sync of the manifest, so a bad record before a durable mark is corruption. Edits may also be
+//! missing without such evidence. Then the files show it: a table or a WAL that an edit named is
+//! missing or has another length.
 use crate::{
     Error, Options, Result,
     version::{TableRef, Version, meta_of, set::Pointers},
@@ -22,19 +22,19 @@ use terrace_storage::{
 
 /// The state that a manifest describes.
 pub struct ManifestState {
-    /// Whether Terrace wrote the manifest. `last_sequence` in LevelDB's manifests has another
+    /// Whether Terrace wrote the manifest. In LevelDB's manifests `last_sequence` has another
     /// meaning.
     pub ours: bool,
     /// The live version.
     pub version: Version,
     /// The lowest free file number: all smaller numbers are in use.
     pub next_file: u64,
-    /// In Terrace's manifests the largest sequence number in SSTables; in LevelDB's the largest one
-    /// that was assigned.
+    /// The sequence number that the manifest records. If Terrace wrote the manifest, it is the
+    /// largest sequence number in SSTables; if LevelDB wrote it, the largest one that was assigned.
     pub base: SeqNo,
     /// The oldest WAL to replay.
     pub replay_from: LogId,
-    /// An older WAL that LevelDB may name as well.
+    /// A second, older WAL that must be replayed; only LevelDB's manifests name one.
     pub prev_log: Option<LogId>,
     /// The compaction pointers.
     pub pointers: Pointers,
@@ -79,7 +79,7 @@ pub fn read(storage: &dyn Storage, options: &Options, id: LogId) -> Result<Manif
                 sum.add(edit).map_err(|detail| Error::corrupt("manifest", name.clone(), offset, detail))?;
             }
             // LevelDB syncs every edit, and it refuses a manifest with a bad record. Terrace
-            // refuses it too if LevelDB wrote the manifest.
+            // refuses such a manifest too if LevelDB wrote it.
             LogEvent::Bad { offset, reason, .. } if options.paranoid_checks || !reader.ours() || sum.edits == 0 => {
                 return Err(Error::corrupt("manifest", name, offset, reason));
             }
@@ -90,8 +90,8 @@ pub fn read(storage: &dyn Storage, options: &Options, id: LogId) -> Result<Manif
             LogEvent::End { .. } => break,
         }
     }
-    // LevelDB writes `prev_log_number` in every edit; Terrace never does. If LevelDB has appended
-    // edits to a manifest of Terrace, LevelDB's numbers are valid.
+    // LevelDB writes `prev_log_number` in every edit; Terrace never writes it. If LevelDB has
+    // appended edits to a manifest of Terrace, the numbers in LevelDB's edits are the valid ones.
     let ours = reader.ours() && sum.numbers.prev_log_number.is_none();
     sum.finish(options, ours).map_err(|detail| match detail {
         Unusable::Text(detail) => Error::corrupt("manifest", name, 0, detail),
@@ -99,8 +99,8 @@ pub fn read(storage: &dyn Storage, options: &Options, id: LogId) -> Result<Manif
     })
 }
 
-/// The largest valid file number. It is far above the number of files that a store can create, and
-/// far below an overflow.
+/// The largest file number that a manifest may contain. It is far above the number of files that a
+/// store can create, and far below an overflow.
 pub const NUMBER_MAX: u64 = 1 << 62;
 
 enum Unusable {
@@ -114,8 +114,8 @@ impl EditSum {
         edit.families.into_iter().try_for_each(|change| self.change_family(change))?;
         self.pointers.extend(edit.compact_pointers);
         for (level, id) in &edit.deleted {
-            // LevelDB accepts the deletion of an unknown table, and LevelDB's repair writes such
-            // edits.
+            // An edit may delete an unknown table: LevelDB accepts such edits, and LevelDB's repair
+            // writes them.
             self.tables.remove(&(*level, *id));
         }
         let entries: BTreeMap<TableId, u64> = edit.entries.into_iter().collect();

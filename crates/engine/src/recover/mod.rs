@@ -1,4 +1,5 @@
-//! Opens a store: reads root, manifest and WALs, then publishes a new manifest and a new root.
+//! Opens a store: reads the root (the file `CURRENT`), the manifest and the WALs, then publishes a
+//! new manifest and a new root.
 //!
 //! ```text
 //!  CURRENT ─► manifest ─► version, base, oldest WAL
@@ -15,8 +16,8 @@
 //!   valid. The next open then replays the same WALs and removes the tables that the interrupted
 //!   open wrote.
 //! - An open that is refused leaves the directory unchanged.
-//! - An open for writing holds in memory one memtable and the tables that are being synced,
-//!   whatever the size of the WALs. A read-only open cannot write tables, so it keeps all replayed
+//! - Whatever the size of the WALs, an open for writing holds only one memtable and the tables that
+//!   are being synced in memory. A read-only open cannot write tables, so it keeps all replayed
 //!   entries in memory.
 mod features;
 mod manifest;
@@ -60,14 +61,14 @@ pub struct Recovered {
     pub family_memtables: BTreeMap<FamilyId, FamilyMemtables>,
     /// Number of entries replayed from WALs. Only [`inspect`] counts them.
     pub replayed_entries: u64,
-    /// The parts that only a store opened for writing has; `None` in a store opened read-only.
+    /// The parts that only an open for writing makes; `None` in a store opened read-only.
     pub writer: Option<Writer>,
-    /// Features that the manifest must announce.
+    /// Feature flags that the new manifest must announce.
     pub requires: Vec<String>,
     /// WALs with records that do not belong to the history. An open for writing keeps copies of
     /// them under `lost/`.
     pub set_aside: Vec<LogId>,
-    /// Damage in those WALs.
+    /// Damage in the WALs with records that do not belong to the history.
     pub damage: Vec<Damage>,
 }
 
@@ -77,9 +78,9 @@ pub struct Writer {
     pub manifest: Manifest,
     /// The WAL of the active memtable.
     pub wal: Wal,
-    /// The number of that WAL.
+    /// The number of the WAL of the active memtable.
     pub log: LogId,
-    /// Obsolete files: the old root needs them, the new root does not.
+    /// Obsolete files: files that the old root needs and the new root does not.
     pub orphans: Vec<ObjectId>,
 }
 
@@ -100,20 +101,20 @@ pub fn check_empty(place: &dyn Storage, what: &str) -> Result<()> {
     Err(Error::Invalid(format!("{} is not empty; a {what} makes a new store", place.name())))
 }
 
-/// Opens the store in `storage`. With `read_only` the open changes nothing there.
+/// Opens the store in `storage`. With `read_only` the open changes nothing in the storage.
 pub fn open(storage: &dyn Storage, options: &Options, read_only: bool) -> Result<Recovered> {
     recover(storage, options, if read_only { Purpose::Read } else { Purpose::Write })
 }
 
-/// Reads the store in `storage` without changing it. Replayed entries are counted and not kept in
-/// memory.
+/// Reads the store in `storage` without changing it. Counts the entries in WALs, but does not keep
+/// them in memory.
 pub fn inspect(storage: &dyn Storage, options: &Options) -> Result<Recovered> {
     recover(storage, options, Purpose::Inspect)
 }
 
-/// Replays all WALs without keeping their entries. Returns an error only if the history is
-/// corrupt, so that the open is refused. Other errors are ignored here; the next attempt to open
-/// returns them.
+/// Replays all WALs without keeping their entries. Returns an error only if the history is corrupt,
+/// so that the open is refused. All other errors are ignored here, because the replay of the open
+/// returns them again.
 pub fn check_history(storage: &dyn Storage, options: &Options) -> Result<()> {
     match inspect(storage, options) {
         Err(corrupt @ Error::Corrupt { .. }) => Err(corrupt),
@@ -186,10 +187,10 @@ fn recover(storage: &dyn Storage, options: &Options, purpose: Purpose) -> Result
     Ok(Recovered { set_aside, damage, ..begun })
 }
 
-/// Frees disk space after an open failed because the disk was full. It releases the reserve (space
-/// allocated for this case) of an earlier process, and removes tables that no manifest names.
-/// Before that it makes the manifest durable, because the page cache may show edits that are not
-/// on the device yet.
+/// Frees disk space after an open failed because the disk was full. Releases the reserve (space
+/// that is allocated for a full disk) of an earlier process, and removes tables that no manifest
+/// names. Before the removal it makes the manifest durable, because the page cache may show edits
+/// that are not on the device yet.
 pub fn make_space(storage: &dyn Storage, options: &Options) -> Result<()> {
     storage.reserve(0)?;
     let Some(root) = storage.load_root()? else { return Ok(()) };
@@ -204,14 +205,14 @@ fn fresh_start(listed: &[Listed]) -> Start {
     Start { next_file: above(listed).max(2), ..Start::default() }
 }
 
-/// Returns a number above the number of every file in the directory, whether the manifest names it
-/// or not.
+/// Returns a number above the number of every listed file, whether the manifest names the file or
+/// not.
 fn above(listed: &[Listed]) -> u64 {
     listed.iter().map(|found| found.object.number() + 1).max().unwrap_or(0)
 }
 
-/// Divides replayed memtables, oldest first, into those of the default column family, newest
-/// first, and those of the other families.
+/// Divides replayed memtables, which are ordered oldest first, into those of the default column
+/// family, newest first, and those of the other families.
 fn newest_first(
     memtables: Vec<(FamilyId, Arc<MemTable>)>,
 ) -> (Vec<Arc<MemTable>>, BTreeMap<FamilyId, FamilyMemtables>) {
@@ -223,7 +224,8 @@ fn newest_first(
     (default, families)
 }
 
-/// Adds the tables that replay wrote, all durable, to level 0 of `start`. Its base becomes `last`.
+/// Adds the tables that replay wrote, which are all durable, to level 0 of `start`. Sets the
+/// sequence number up to which all writes are in tables to `last`.
 fn add_tables(
     storage: &dyn Storage,
     options: &Options,
@@ -240,7 +242,7 @@ fn add_tables(
     Ok(start)
 }
 
-/// Creates a WAL and a manifest with the contents of `start`, and publishes the root that names
+/// Creates a WAL, and a manifest with the contents of `start`. Then publishes the root that names
 /// this manifest.
 pub fn begin(
     storage: &dyn Storage,

@@ -1,5 +1,5 @@
 //! Compares the files in the directory with those that the manifest names. Finds missing files and
-//! obsolete ones (orphans).
+//! obsolete files (orphans).
 use super::manifest;
 use crate::{Error, Options, Result, version::Version};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,8 +17,8 @@ pub fn logs(listed: &[Listed]) -> BTreeMap<LogId, u64> {
     logs
 }
 
-/// Returns the WALs to keep for readers of the history: the newest ones, together at most
-/// `bytes_max` bytes.
+/// Returns the obsolete WALs to keep for readers of the change feed: the newest ones, together at
+/// most `bytes_max` bytes.
 pub fn kept_logs(listed: &[Listed], bytes_max: u64) -> Vec<(LogId, u64)> {
     let mut left = bytes_max;
     let fits = |(_, bytes): &(LogId, u64)| {
@@ -30,8 +30,9 @@ pub fn kept_logs(listed: &[Listed], bytes_max: u64) -> Vec<(LogId, u64)> {
     logs(listed).into_iter().rev().filter(is_whole).take_while(fits).collect()
 }
 
-/// Returns the obsolete files: files that were listed before the new root was made and that
-/// neither `version` nor `kept` names. They include all older WALs and manifests.
+/// Returns the obsolete files: the files in `listed` that neither `version` nor `kept` names.
+/// `listed` was read before the new root was made, so all WALs and manifests in it are older than
+/// the new root.
 pub fn orphans(listed: &[Listed], version: &Version, kept: &[(LogId, u64)]) -> Vec<ObjectId> {
     let tables = version.all_tables().flat_map(|(_, table)| crate::version::objects(table));
     let kept = kept.iter().flat_map(|(log, _)| [ObjectId::Wal(*log), ObjectId::WalSidecar(*log)]);
@@ -39,8 +40,8 @@ pub fn orphans(listed: &[Listed], version: &Version, kept: &[(LogId, u64)]) -> V
     listed.iter().map(|found| found.object).filter(|object| !named.contains(object)).collect()
 }
 
-/// Removes the tables that `version`, the durable version, does not name, and the value-log
-/// segments that compactions wrote for those tables.
+/// Removes the tables that the durable version `version` does not name, and the value-log segments
+/// that compactions wrote for those tables.
 pub fn remove_tables(storage: &dyn Storage, version: &Version) -> Result<()> {
     let is_table =
         |object: &ObjectId| matches!(object, ObjectId::Table(_) | ObjectId::Bundle(_) | ObjectId::Segment(_));
@@ -49,8 +50,8 @@ pub fn remove_tables(storage: &dyn Storage, version: &Version) -> Result<()> {
 }
 
 /// Checks that every table that the manifest names exists, and every segment to which such a table
-/// points. A file that exists may still be damaged or have another length. Reading that file then
-/// fails, and the rest of the store can be read.
+/// points. A file that exists may still be damaged or have another length. Then only reads of that
+/// file fail, and the rest of the store can be read.
 pub fn check_tables_present(storage: &dyn Storage, version: &Version, listed: &[Listed]) -> Result<()> {
     let present: BTreeSet<ObjectId> = listed.iter().map(|found| found.object).collect();
     for (level, table) in version.all_tables() {
@@ -71,7 +72,7 @@ fn file_of(table: &TableMeta) -> ObjectId {
     table.within.map_or(ObjectId::Table(table.id), |within| ObjectId::Bundle(within.bundle))
 }
 
-/// Describes the files of SSTable `table` that do not have the size stated in the manifest.
+/// Describes those files of SSTable `table` whose size differs from the size in the manifest.
 pub fn describe_length_mismatches(
     storage: &dyn Storage,
     table: &TableMeta,
@@ -97,15 +98,15 @@ pub fn describe_length_mismatches(
 }
 
 /// Describes the WAL that LevelDB's manifest names, if this WAL is missing. LevelDB creates a WAL
-/// before its manifest names it, and keeps the WAL until the manifest names another one. A missing
-/// WAL was therefore lost, together with the last writes. An open continues without it, as LevelDB
-/// does. If Terrace wrote the manifest, the open is refused instead.
+/// before its manifest names it, and keeps the WAL until the manifest names another one. So a
+/// missing WAL was lost, together with the last writes. An open continues without the WAL, as
+/// LevelDB does. If Terrace wrote the manifest, the open is refused instead.
 pub fn missing_wal(storage: &dyn Storage, options: &Options, listed: &[Listed]) -> Result<Option<String>> {
     let Some(root) = storage.load_root()? else { return Ok(None) };
     let manifest = manifest::read(storage, options, root)?;
     let named = [Some(manifest.replay_from), manifest.prev_log].into_iter().flatten();
     let is_there = |log: &LogId| listed.iter().any(|found| found.object == ObjectId::Wal(*log));
-    // Zero means "no WAL", in a new store and in one that LevelDB has repaired.
+    // The WAL number 0 means "no WAL", in a new store and in one that LevelDB has repaired.
     let missing = named.into_iter().find(|log| *log > LogId(0) && !is_there(log)).filter(|_| !manifest.ours);
     Ok(missing.map(|log| {
         let place = storage.place_of(ObjectId::Wal(log));
@@ -113,9 +114,9 @@ pub fn missing_wal(storage: &dyn Storage, options: &Options, listed: &[Listed]) 
     }))
 }
 
-/// Checks a directory without a root. Such a directory is either new, or the creation of a store
-/// in it was interrupted before the first write. In any other case a store has lost its root; the
-/// error then prevents that the store is overwritten.
+/// Checks a directory without a root (`CURRENT`). Such a directory is either new, or the creation
+/// of a store in it was interrupted before the first write. In any other case a store has lost its
+/// root, and the check returns an error, so that the open does not overwrite the store.
 pub fn check_no_store_lost(storage: &dyn Storage, listed: &[Listed]) -> Result<()> {
     for found in listed {
         let holds_data = match found.object {

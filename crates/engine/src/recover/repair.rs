@@ -45,11 +45,11 @@ pub struct RepairReport {
     pub bytes: u64,
     /// The newest sequence number found.
     pub last_sequence: u64,
-    /// All parts that could not be read. For a key in a lost part, the new store has an older
-    /// version or none. A deleted key returns if its tombstone was lost and its value was not. With
-    /// key-value separation the loss of the manifest is enough to bring back a deleted key: a
-    /// segment exists as long as one of its values is live, and only the manifest records which of
-    /// its values are not live.
+    /// All parts that the repair could not read. For a key in a lost part, the new store has an
+    /// older version or none. A deleted key returns if its tombstone was lost and its value was
+    /// not. With key-value separation the loss of the manifest is enough to bring back deleted
+    /// keys: a segment exists as long as one of its values is live, and only the manifest records
+    /// which of its values are not live.
     pub lost: Vec<Lost>,
 }
 

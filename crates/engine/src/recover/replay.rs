@@ -9,15 +9,15 @@
 //! ```
 //!
 //! In WALs that Terrace wrote, sequence numbers are contiguous, within a WAL and from one WAL to
-//! the next. They begin after the manifest's base. The kernel writes back the pages of an unsynced
-//! WAL in any order. After a power cut a bad record may therefore be followed by good ones. This
-//! is a legal crash state, a torn tail: the WAL ends at the bad record, and the history continues
-//! only in a WAL that begins at the very next sequence number. Records after the end of the
-//! history are set aside under `lost/`, never deleted silently.
+//! the next. They begin after the manifest's base, the last sequence number that is in tables. The
+//! kernel writes back the pages of an unsynced WAL in any order, so after a power cut good records
+//! may follow a bad one. Such a torn tail is a legal crash state: the WAL ends at the bad record,
+//! and the history continues only in a WAL that begins at the very next sequence number. Records
+//! after the end of the history are set aside under `lost/`, never deleted silently.
 //!
 //! A durable mark is an empty record that states a sequence number up to which every write was
-//! synced. Damage below the highest mark is corruption and not a torn tail. Then the open fails,
-//! or with [`Recovery::Salvage`] a second pass skips the unreadable part.
+//! synced. Damage below the highest mark is corruption and not a torn tail. Then the open fails, or
+//! with [`Recovery::Salvage`] a second pass skips the unreadable part.
 //!
 //! WALs that LevelDB wrote are replayed by LevelDB's rules. LevelDB may have acknowledged synced
 //! writes that follow a bad record. Replay therefore skips the bad parts and uses all other
@@ -31,13 +31,15 @@ use std::{collections::BTreeMap, sync::Arc};
 use terrace_format::{FamilyId, LogId, SeqNo, batch::Batch, value_log};
 use terrace_storage::placement::{Listed, LogEvent, LogKind, LogReader, ObjectId, Storage};
 
-/// Largest offset of a WAL's head. The head is an empty batch at the start of the file, or
-/// directly after the magic bytes of a segment. Every later empty batch is a durable mark. The
-/// offset is needed to distinguish them: a WAL with a sidecar has two files whose records are read
-/// in the order of sequence numbers, so the first record read need not be the head.
+/// Largest offset of a WAL's head, in bytes. The head is an empty batch at the start of the file,
+/// or directly after the magic bytes of a segment. An empty batch at a larger offset is a durable
+/// mark. Replay must compare offsets to distinguish the two. The order of reading is not enough: a
+/// WAL with a sidecar has two files whose records are read in the order of sequence numbers, so the
+/// first record read need not be the head.
 const HEAD_OFFSET_MAX: u64 = value_log::MAGIC.len() as u64;
 
-/// Most damage reports that are kept. A WAL may consist of nothing but damage.
+/// The maximum number of damage reports that a replay keeps. The limit is necessary because a WAL
+/// may consist of nothing but damage.
 const DAMAGE_MAX: usize = 1000;
 
 /// The result of a replay.
@@ -104,8 +106,8 @@ pub fn replay<'a>(
     }
 }
 
-/// Returns the error of a refused open. The durable writes in `damaged_from..durable` cannot all
-/// be read; in all WALs together `readable` writes can be read.
+/// Returns the error with which the open is refused. The durable writes with sequence numbers in
+/// `damaged_from..durable` cannot all be read; in all WALs together `readable` writes can be read.
 fn corruption(
     storage: &dyn Storage,
     first_damage: Option<Damage>,
@@ -151,8 +153,9 @@ fn sizes(listed: &[Listed]) -> BTreeMap<LogId, u64> {
     sizes
 }
 
-/// Returns the WAL sidecars (files with the small batches of a WAL) whose segment (the other file
-/// of the WAL) was lost in a power cut. No write in such a sidecar was acknowledged as durable.
+/// Returns the numbers of WALs of which only the sidecar exists. A sidecar is the file with the
+/// small batches of a WAL; the other file, the segment, was lost in a power cut. No write in such a
+/// sidecar was acknowledged as durable.
 fn sidecars_without_segment(needed: &[LogId], manifest: &ManifestState, listed: &[Listed]) -> Vec<LogId> {
     let sidecars = listed.iter().filter_map(|found| match found.object {
         ObjectId::WalSidecar(log) => Some(log),
@@ -165,15 +168,16 @@ fn sidecars_without_segment(needed: &[LogId], manifest: &ManifestState, listed: 
 struct History<'a> {
     options: &'a Options,
     storage: &'a dyn Storage,
-    /// The sequence number that the next write must have to belong to the history. `None` until it
-    /// is known, because a manifest by LevelDB does not state where the history continues.
+    /// The sequence number that the next write must have to belong to the history. `None` until the
+    /// first WAL shows it, because a manifest by LevelDB does not state where the history
+    /// continues.
     expected: Option<SeqNo>,
-    /// The writes up to this sequence number are in SSTables, according to the manifest.
+    /// The manifest's base: the writes up to this sequence number are in SSTables.
     base: SeqNo,
     /// Every write before this sequence number was synced, according to durable marks.
     durable: SeqNo,
-    /// In the second pass, the durable watermark: replay skips gaps before this sequence number,
-    /// because durable writes follow them. Zero in the first pass.
+    /// In the second pass (salvage), the durable watermark: replay skips gaps before this sequence
+    /// number, because durable writes follow the gaps. Zero in the first pass.
     salvage_to: SeqNo,
     /// Total size in bytes of the files of each WAL.
     bytes: BTreeMap<LogId, u64>,
@@ -181,7 +185,7 @@ struct History<'a> {
     last: SeqNo,
     set_aside: Vec<LogId>,
     damage: Vec<Damage>,
-    /// Length of `damage` at the time when the last batch was applied.
+    /// The number of damage reports in `damage` when the last batch was applied.
     damage_at_last_batch: usize,
 }
 
@@ -189,7 +193,7 @@ struct History<'a> {
 struct Reading<'a> {
     log: LogId,
     reader: &'a mut dyn LogReader,
-    /// Whether LevelDB wrote the WAL, so that LevelDB's rules apply.
+    /// Whether LevelDB wrote the WAL, so that replay uses LevelDB's rules for it.
     leveldbs: bool,
     /// Whether the history has ended in this WAL: no further record of it belongs to the history.
     ended: bool,
@@ -205,9 +209,9 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     /// Returns whether a write of this WAL can have sequence number `seq`. The size of the WAL
-    /// bounds the number, because every write takes more than a byte. The check is needed because a
-    /// record that is found after damage may be part of a value, and a value may contain a WAL of
-    /// another store.
+    /// bounds the number of its writes, because every write takes more than a byte. The check is
+    /// needed because a record that is found after damage may be part of a value, and a value may
+    /// contain a copy of another store's WAL.
     fn can_hold(&self, seq: SeqNo) -> bool {
         (self.first.0..=self.first.0.saturating_add(self.bytes)).contains(&seq.0)
     }
@@ -257,12 +261,12 @@ impl<'a> History<'a> {
         Ok(Replayed { memtables, tables, entries, last, set_aside, damage })
     }
 
-    /// Returns the sequence number that follows the history read so far.
+    /// Returns the sequence number that the next write of the history must have.
     fn next(&self) -> SeqNo {
         self.expected.unwrap_or(self.base.plus(1))
     }
 
-    /// Returns whether durable writes are missing at the end of the history.
+    /// Returns whether durable writes are missing after the end of the history read so far.
     fn is_corrupt(&self) -> bool {
         self.durable > self.next()
     }
@@ -270,9 +274,9 @@ impl<'a> History<'a> {
     fn log(&mut self, log: LogId, our_store: bool, reader: &mut dyn LogReader) -> Result<()> {
         let first = reader.next()?;
         let head = reader.ours();
-        // If LevelDB wrote the manifest, LevelDB also wrote a WAL without a Terrace head. If
-        // Terrace wrote the manifest, LevelDB wrote such a WAL if the WAL begins with a good
-        // record. Otherwise Terrace wrote the WAL, and its start is torn.
+        // The WAL has no Terrace head. If LevelDB wrote the manifest, LevelDB also wrote this WAL.
+        // If Terrace wrote the manifest and the WAL begins with a good record, LevelDB wrote the
+        // WAL too. Otherwise Terrace wrote the WAL, and the start of the WAL is torn.
         let leveldbs = !head && (!our_store || matches!(first, LogEvent::Record { offset: 0, .. }));
         let ended = !head && !leveldbs && !self.skips_gaps();
         let bytes = self.bytes.get(&log).copied().unwrap_or(0);
@@ -284,8 +288,9 @@ impl<'a> History<'a> {
                     match Batch::decode(bytes) {
                         Ok(batch) => self.record(&mut reading, offset, batch)?,
                         Err(corrupt) => {
-                            // The checksum is right, so the record was written with these bytes. It
-                            // belongs to no history.
+                            // The checksum of the record is right but its bytes encode no batch, so
+                            // it was written with these bytes. The record does not belong to the
+                            // history.
                             self.bad(&mut reading, offset + corrupt.offset, &corrupt.detail)?;
                         }
                     }
@@ -308,7 +313,8 @@ impl<'a> History<'a> {
             return self.apply(reading.log, &batch);
         }
         if batch.is_empty() && offset > HEAD_OFFSET_MAX {
-            // Before any damage a mark is certainly one of this WAL.
+            // A durable mark before any damage certainly belongs to this WAL. After damage, a mark
+            // must fit the size of the WAL.
             if !reading.damaged || reading.can_hold(batch.sequence()) {
                 self.durable = self.durable.max(batch.sequence());
             }
@@ -335,27 +341,29 @@ impl<'a> History<'a> {
         Ok(())
     }
 
-    /// Returns whether durable writes follow a gap at this point. The gap is then skipped.
+    /// Returns whether durable writes follow the end of the history read so far. Replay then skips
+    /// the gap before them.
     fn skips_gaps(&self) -> bool {
         self.salvage_to > self.next()
     }
 
-    /// Returns whether the gap up to `first` is skipped. No gap above the durable mark is skipped:
-    /// there the history must be a prefix of the writes.
+    /// Returns whether replay skips the gap up to the sequence number `first`. Replay skips no gap
+    /// above the durable watermark, because there the history must be a prefix of the writes.
     fn skips_to(&self, first: SeqNo) -> bool {
         self.skips_gaps() && first <= self.salvage_to
     }
 
-    /// Applies the batch just read if it is the next batch of the history. Otherwise returns false,
-    /// and no further record of this WAL belongs to the history.
+    /// Applies `batch`, which was just read, if it is the next batch of the history. Returns false
+    /// if it is not; then no further record of this WAL belongs to the history.
     fn contiguous(&mut self, reading: &mut Reading<'_>, offset: u64, batch: Batch) -> Result<bool> {
         let (log, first) = (reading.log, batch.sequence());
-        // LevelDB's manifest does not state where the history begins; the first head does.
+        // A manifest of LevelDB does not state with which sequence number the history of the WALs
+        // begins. In that case the history begins with the head (first record) of the first WAL.
         let expected = *self.expected.get_or_insert(first);
         if batch.is_empty() {
-            // The record is the head of the WAL. If its sequence number is above `expected`,
-            // writes are missing before this WAL. Writes that tables hold are not missing, because
-            // `expected` is at least `base + 1`.
+            // The record is the head of the WAL. If its sequence number is above `expected`, writes
+            // are missing before this WAL. Writes that are already in tables do not count as
+            // missing, because `expected` is at least `base + 1`.
             if first > expected {
                 self.damaged(log, offset, &format!("the history ends at {expected}, this WAL begins at {first}"))?;
             }
@@ -384,7 +392,8 @@ impl<'a> History<'a> {
         let last = batch.sequence().plus(u64::from(batch.len()) - 1);
         self.last = self.last.max(last);
         self.damage_at_last_batch = self.damage.len();
-        // `self.last + 1` would be wrong: LevelDB's base may be ahead of its WAL.
+        // The next expected number follows the batch just applied, not `self.last`: with a manifest
+        // of LevelDB, `self.last` may be ahead of the WAL.
         self.expected = Some(last.plus(1));
         Ok(())
     }
@@ -395,7 +404,8 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Records damage that a power cut can explain. With paranoid checks it is an error.
+    /// Records damage that a power cut can explain. With the option `paranoid_checks` such damage
+    /// is an error.
     fn damaged(&mut self, log: LogId, offset: u64, reason: &str) -> Result<()> {
         let file = self.storage.place_of(ObjectId::Wal(log));
         if self.options.paranoid_checks {

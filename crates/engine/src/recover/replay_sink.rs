@@ -1,14 +1,14 @@
 //! The destination of replayed entries. Replay either keeps them in memtables, writes them to
 //! tables of level 0, or only counts them.
 //!
-//! Replay fills one memtable of each column family at a time. [`ReplayTarget`] decides whether
-//! full memtables are kept, written as tables, or counted and dropped. With the last two targets,
-//! replay has only these memtables in memory, whatever the size of the WALs.
+//! Replay fills one memtable of each column family at a time. [`ReplayTarget`] decides whether full
+//! memtables are kept, written as tables, or counted and dropped. If they are written or counted,
+//! replay has only the memtables that it fills in memory, whatever the size of the WALs.
 //!
-//! No manifest names a table that replay writes until the open publishes a new manifest. If a
-//! crash happens before that, the table is an obsolete file. The next open removes it and replays
-//! the same WALs again. If an open is refused, dropping [`WrittenTables`] removes the tables of
-//! that open.
+//! No manifest names a table that replay writes until the open publishes a new manifest. If a crash
+//! happens before that, the table is an obsolete file: the next open removes it and replays the
+//! same WALs again. If an open is refused, the drop of [`WrittenTables`] removes the tables of that
+//! open.
 use super::manifest::ManifestState;
 use crate::{Error, Options, Result, jobs::flush, mem::MemTable, version::objects_written_with};
 use std::{
@@ -21,8 +21,8 @@ use terrace_storage::{
     placement::{ObjectId, Storage, TableMeta},
 };
 
-/// Most tables that wait for durability at the same time. Each may hold a file descriptor until it
-/// is durable.
+/// The maximum number of tables that wait for durability at the same time. Each of them may hold a
+/// file descriptor until it is durable.
 const UNSYNCED_TABLES_MAX: usize = 64;
 
 /// The way in which replay handles a full memtable.
@@ -30,7 +30,7 @@ const UNSYNCED_TABLES_MAX: usize = 64;
 pub enum ReplayTarget {
     /// Keeps the memtable. A read-only open can write no table and serves reads from memtables.
     Memtables,
-    /// Writes the memtable as a table of level 0. File numbers from this one on are free.
+    /// Writes the memtable as a table of level 0. The number is the first free file number.
     Tables(u64),
     /// Counts the memtable's entries and drops it.
     Count,
@@ -40,7 +40,7 @@ pub enum ReplayTarget {
 pub struct Families {
     /// The families that exist.
     alive: BTreeSet<FamilyId>,
-    /// No family of the store had this number or a larger one.
+    /// A number above those of all column families that the store ever had.
     next: FamilyId,
 }
 
@@ -94,7 +94,8 @@ impl<'a> ReplaySink<'a> {
         ReplaySink { options, storage, target, families, active, memtables, entries: 0, tables }
     }
 
-    /// Returns the target for a second replay that replaces this one. No file number is used twice.
+    /// Returns the target for a second replay that replaces this one. The second replay uses no
+    /// file number that this replay has used.
     pub fn target_for_retry(&self) -> ReplayTarget {
         match self.target {
             ReplayTarget::Tables(_) => ReplayTarget::Tables(self.tables.next_file),
@@ -103,7 +104,7 @@ impl<'a> ReplaySink<'a> {
     }
 
     /// Inserts `batch` of WAL `log`. `batch` must not be empty. If the memtables are full, they are
-    /// ended first.
+    /// first handled as [`ReplayTarget`] states.
     pub fn insert(&mut self, log: LogId, batch: &Batch) -> Result<()> {
         if self.active.values().map(|mem| mem.charged_bytes()).sum::<u64>() > self.options.write_buffer_size {
             self.finish()?;
@@ -116,8 +117,8 @@ impl<'a> ReplaySink<'a> {
         Ok(())
     }
 
-    /// Returns the column families of `batch` that are replayed; `None` if the batch has operations
-    /// on the default family only.
+    /// Returns those column families of `batch` to which writes are replayed; `None` if the batch
+    /// has operations on the default family only.
     fn families_of(&self, log: LogId, batch: &Batch) -> Result<Option<BTreeSet<FamilyId>>> {
         if !batch.has_families() {
             return Ok(None);
@@ -136,7 +137,7 @@ impl<'a> ReplaySink<'a> {
         self.active.entry(family).or_insert_with(new)
     }
 
-    /// Ends the active memtables.
+    /// Handles the memtables that are being filled as if they were full.
     pub fn finish(&mut self) -> Result<()> {
         for (family, mem) in std::mem::take(&mut self.active) {
             match self.target {
@@ -154,11 +155,11 @@ impl<'a> ReplaySink<'a> {
 /// is dropped.
 pub struct WrittenTables<'a> {
     storage: &'a dyn Storage,
-    /// File numbers from this one on are free.
+    /// The first free file number.
     next_file: u64,
     /// Descriptions of the tables, oldest first, each with its column family.
     metas: Vec<(FamilyId, TableMeta)>,
-    /// Handles of tables that may not be durable yet.
+    /// Durability handles of the tables that may not be durable yet.
     unsynced: Vec<DurabilityHandle>,
 }
 
@@ -180,7 +181,7 @@ impl WrittenTables<'_> {
     }
 
     /// Returns the tables, oldest first and durable, and the next free file number. Afterwards the
-    /// caller owns the tables: dropping this value no longer removes them.
+    /// caller owns the tables: the drop of this value no longer removes them.
     pub fn into_durable(mut self) -> Result<(Vec<(FamilyId, TableMeta)>, u64)> {
         self.wait_durable()?;
         Ok((std::mem::take(&mut self.metas), self.next_file))
@@ -192,7 +193,8 @@ impl Drop for WrittenTables<'_> {
         let metas: Vec<_> = self.metas.drain(..).map(|(_, meta)| meta).collect();
         let objects = objects_written_with(&metas);
         metas.iter().for_each(|meta| drop(self.storage.cancel_sync(meta)));
-        // Best effort: the next writing open removes the rest.
+        // An error of a removal is ignored, because the next open for writing removes the remaining
+        // files.
         objects.into_iter().for_each(|object| drop(self.storage.remove(object)));
     }
 }

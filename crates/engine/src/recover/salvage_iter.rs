@@ -3,7 +3,8 @@
 //! The sources are memtables with entries of the WALs, sorted runs to which WAL entries were
 //! spilled, and SSTables of the damaged store. SSTables that do not overlap form a chain and are
 //! read one after the other. The number of open files is therefore the largest number of SSTables
-//! that overlap at one key. Damage that the scan has reported is skipped without a second report.
+//! that overlap at one key. The iterator skips damage without a report, because the salvage scan
+//! has reported it already.
 use super::{
     salvage_scan::{Readable, SEQUENCES_END, SalvageScan},
     spill::{Run, Spilled},
@@ -23,8 +24,8 @@ pub struct SalvageIter<'a> {
 }
 
 impl<'a> SalvageIter<'a> {
-    /// Makes an iterator before the first entry that `survey` found in `from`. `spilled` has the
-    /// WAL entries that did not fit into memory.
+    /// Makes an iterator before the first entry that the salvage scan `survey` found in `from`.
+    /// `spilled` has the WAL entries that did not fit into memory.
     pub fn new(
         from: &'a dyn Storage,
         options: &Options,
@@ -76,7 +77,8 @@ impl<'a> SalvageIter<'a> {
     fn compare(&self, a: usize, b: usize) -> Ordering {
         let [first, second] = [a, b].map(|at| &self.streams[at]);
         let keys = self.order.internal(first.key().unwrap_or_default(), second.key().unwrap_or_default());
-        // A WAL may be in two sources. The source that was read later is later in `streams`.
+        // The same WAL may be in two sources. Of two sources with the same number, the one that was
+        // read later is later in `streams` and has priority.
         keys.then_with(|| (second.number(), b).cmp(&(first.number(), a)))
     }
 }
@@ -158,7 +160,8 @@ struct Chain<'a> {
 
 impl Chain<'_> {
     fn step(&mut self) -> Result<()> {
-        // The block was verified from start to end before, so this error cannot hide entries.
+        // The salvage scan has verified this block from start to end, so an error here cannot hide
+        // entries.
         if self.block.next().is_err() || !self.block.valid() { self.enter() } else { Ok(()) }
     }
 

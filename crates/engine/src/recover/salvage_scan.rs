@@ -3,12 +3,12 @@
 //!
 //! Without a manifest the repair uses every table and WAL. If the manifest that the root names is
 //! damaged, an older intact manifest replaces it. A file that the intact manifest does not name is
-//! a leftover. A leftover may contain old versions, which must not replace newer data. The repair
-//! therefore uses entries of leftovers only for keys that a named table has lost, and for sequence
-//! numbers above the manifest's base.
+//! a leftover. A leftover may contain old versions of keys, which must not replace newer data. The
+//! repair therefore uses entries of leftovers only for keys that a named table has lost, and for
+//! sequence numbers above the manifest's base (the last sequence number that is in tables).
 //!
-//! The scan reads each file once and writes nothing. It keeps WAL entries in memory up to the
-//! bound of [`LogEntries`].
+//! The scan reads each file once and writes nothing. It keeps WAL entries in memory up to the bound
+//! of [`LogEntries`].
 use super::{
     manifest::{self, ManifestState},
     orphans,
@@ -46,7 +46,7 @@ pub struct Lost {
     pub to: Option<Vec<u8>>,
 }
 
-/// First and last user key of a loss; `None` if unknown.
+/// First and last user key of a key range that may be lost; `None` if unknown.
 type LostRange = (Option<Vec<u8>>, Option<Vec<u8>>);
 
 /// An SSTable that can be read at least in part.
@@ -54,7 +54,8 @@ type LostRange = (Option<Vec<u8>>, Option<Vec<u8>>);
 pub struct Readable {
     /// The number and the location of the table.
     pub meta: TableMeta,
-    /// Whether the repair uses its entries for all keys. False for a leftover.
+    /// Whether the repair uses the table's entries for all keys. False for a leftover (a table that
+    /// the manifest does not name), whose entries are used only for lost keys.
     pub named: bool,
     /// First and last internal key in the readable part.
     pub bounds: (Vec<u8>, Vec<u8>),
@@ -84,13 +85,13 @@ pub struct SalvageScan {
     /// Tables that can be read at least in part.
     pub tables: Vec<Readable>,
     /// Memtables with WAL entries, each with a flag that is true if the repair uses its entries for
-    /// all keys. Empty if `overflowed`.
+    /// all keys. The list is empty if `overflowed` is set.
     pub memtables: Vec<(Arc<MemTable>, bool)>,
-    /// Whether the WAL entries were too many for memory. [`spill`](SalvageScan::spill) then reads
-    /// them again.
+    /// Whether the WAL entries were too many for memory. If so, [`spill`](SalvageScan::spill) reads
+    /// the WALs again.
     overflowed: bool,
-    /// Range tombstones. The repair uses them whatever file they were found in, because they delete
-    /// only older entries.
+    /// The range tombstones found. The repair uses each of them, whatever file it was found in,
+    /// because a range tombstone deletes only older entries.
     pub range_tombstones: RangeTombstones,
     /// Whether a damaged table may hold range tombstones that cannot be read.
     may_delete_ranges: bool,
@@ -106,14 +107,14 @@ pub struct SalvageScan {
     /// The WALs that the manifest still needs: the first one to replay, and an older one that
     /// LevelDB may name. `None` without a manifest.
     replay_range: Option<(LogId, Option<LogId>)>,
-    /// Whether an older manifest replaces a damaged one. Later changes are in files that it does
-    /// not name.
+    /// Whether an older manifest replaces a damaged one. Later changes of the store are in files
+    /// that the older manifest does not name.
     is_older: bool,
     /// The next sequence number expected in WALs of Terrace; `None` if unknown.
     expected: Option<SeqNo>,
-    /// For each WAL, oldest first, the sequence number at which the history ends in it. The first
-    /// pass computes these numbers. The second pass uses the same numbers, because on a failing
-    /// disk it might read others.
+    /// For each WAL, oldest first, the sequence number at which the history ends in this WAL. The
+    /// first pass over the WALs computes these numbers. The second pass reuses them, because on a
+    /// failing disk it might read other bytes.
     history_ends: Vec<SeqNo>,
     /// Ranges of user keys that named tables have lost.
     lost_ranges: Vec<LostRange>,
@@ -177,8 +178,8 @@ impl SalvageScan {
                 }
             }
         }
-        // WALs and segments are scanned last: the parts that tables have lost decide which of their
-        // entries are used.
+        // WALs and segments are scanned after tables: the key ranges that tables have lost decide
+        // which entries of WALs and segments the repair uses.
         for found in &listed {
             match found.object {
                 ObjectId::Table(id) => {
@@ -218,9 +219,9 @@ impl SalvageScan {
     }
 
     /// Scans the tables of bundle `id` (a file of several tables), which has `bytes` bytes. It
-    /// scans the tables that a manifest names and those in the bundle's directory. If neither
-    /// locates a table, the bundle is read as if it were one table; this works because its entries
-    /// are in order.
+    /// scans the tables that a manifest names and those in the bundle's own directory. If neither
+    /// the manifest nor the directory locates a table, the function reads the bundle as if it were
+    /// one table, which works because the entries of a bundle are in order.
     fn bundle(
         &mut self,
         from: &dyn Storage,
@@ -252,8 +253,8 @@ impl SalvageScan {
         others.into_iter().for_each(|meta| self.table(from, meta, None, alone));
     }
 
-    /// Adds the range tombstones of a table to those found so far. Returns their bounds if they can
-    /// be read.
+    /// Adds the range tombstones of a table to those found so far. Returns the first and the last
+    /// key of the table's range tombstones, if they can be read.
     fn ranges_of(&mut self, file: &str, salvage: &dyn Salvage, named: bool) -> Option<[Vec<u8>; 2]> {
         match salvage.range_tombstones() {
             Ok(Some(found)) => {
@@ -267,7 +268,8 @@ impl SalvageScan {
             Ok(None) => None,
             Err(error) => {
                 if named && self.may_delete_ranges {
-                    // No key range is reported as lost: the other entries of the table are present.
+                    // The table's range tombstones cannot be read. No key range is reported as
+                    // lost, because the other entries of the table are present.
                     let text = format!("{}; range tombstones that the table may hold are lost", reason(&error.into()));
                     self.lose(file.to_string(), whole(text), None);
                 }
@@ -311,8 +313,9 @@ impl SalvageScan {
         self.lose(file.to_string(), loss, Some(meta));
     }
 
-    /// Returns whether the repair uses an entry. It does not use an entry of a leftover if newer
-    /// data for the same key is intact.
+    /// Returns whether the repair uses the entry with the key `internal`. The repair does not use
+    /// an entry of a leftover (a file that the manifest does not name) if newer data for the same
+    /// key is intact.
     pub fn counts(&self, named: bool, internal: &[u8]) -> bool {
         let entry = key::apart(internal);
         named || entry.seq > self.base || self.is_in_lost_range(entry.user)
@@ -383,7 +386,8 @@ impl SalvageScan {
             None => from.place_of(ObjectId::Table(found.id)),
             Some(Within { bundle, .. }) => format!("{} (table {})", from.place_of(ObjectId::Bundle(bundle)), found.id),
         };
-        // Bytes after the end that the manifest states are not part of the table.
+        // The manifest states the length of the table. Bytes after this length are not part of the
+        // table.
         let mut found = found;
         if let Some(meta) = meta {
             found.bytes = bytes.min(meta.bytes);
@@ -452,7 +456,8 @@ impl SalvageScan {
         }
     }
 
-    /// Records that sequence number `seq` was found. Returns whether a store can have reached it.
+    /// Records that sequence number `seq` was found in the store. Returns whether a store can have
+    /// reached this number.
     fn saw(&mut self, seq: SeqNo) -> bool {
         if seq < SEQUENCES_END {
             self.last = self.last.max(seq);
@@ -507,7 +512,7 @@ impl SalvageScan {
 #[derive(Default)]
 struct Sequences {
     entries: u64,
-    /// The sequence number that all entries have; `None` if they differ.
+    /// The sequence number that all entries of the table share; `None` if they differ.
     only: Option<SeqNo>,
     /// The newest sequence number that a store can reach.
     newest: SeqNo,
@@ -525,17 +530,19 @@ impl Sequences {
         }
     }
 
-    /// Returns whether an ingest that was interrupted wrote the table. No manifest names such a
-    /// table, and its entries were never visible. All its entries share one sequence number, far
-    /// above the others. A flushed memtable, by contrast, has as many sequence numbers as entries.
+    /// Returns whether an interrupted ingest wrote the table. No manifest names such a table, and
+    /// its entries were never visible. All its entries share one sequence number, far above the
+    /// numbers of other tables. A flushed memtable, by contrast, has as many sequence numbers as
+    /// entries.
     fn of_an_unfinished_ingest(&self, base: SeqNo) -> bool {
         let far = |only: SeqNo| only.0.saturating_sub(base.0) >= SEQUENCES_AHEAD;
         self.only.is_some_and(|only| only > base && (self.entries > 1 || far(only)))
     }
 }
 
-/// Returns whether the manifest has all its edits. If it was cut between two edits, it names a WAL
-/// that no longer exists. In a manifest that LevelDB's repair wrote, zero means "no WAL".
+/// Returns whether no edit of the manifest is missing. A manifest that was cut between two edits
+/// names a WAL that no longer exists. In a manifest that LevelDB's repair wrote, the WAL number 0
+/// means "no WAL".
 fn is_complete(manifest: &ManifestState, listed: &[Listed]) -> bool {
     let from = manifest.replay_from;
     from == LogId(0) || listed.iter().any(|found| found.object == ObjectId::Wal(from))

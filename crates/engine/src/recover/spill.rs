@@ -23,9 +23,10 @@ use terrace_storage::{
     placement::{Bytes, Cursor, Storage, TableMeta, TableReadOptions},
 };
 
-/// Bytes of WAL entries held in memory, unless the options allow more for one memtable. A cursor
-/// on a sorted run takes about 0.6 MiB. A repair with 4 GiB of WALs writes about 90 runs and needs
-/// 50 MiB for their cursors. Merging runs into larger ones would bound this memory.
+/// Bytes of WAL entries that a repair holds in memory, unless the options allow more for one
+/// memtable. The value is a compromise: a repair with 4 GiB of WALs writes about 90 sorted runs,
+/// and the cursors on them need 50 MiB (about 0.6 MiB each). Merging runs into larger ones would
+/// bound this memory.
 const ENTRY_BYTES_MIN: u64 = 48 << 20;
 
 /// Collects the WAL entries that the repair uses.
@@ -40,9 +41,9 @@ pub struct LogEntries<'a> {
     /// keys.
     memtables: Vec<(Arc<MemTable>, bool)>,
     range_tombstones: RangeTombstones,
-    /// Whether some entries are no longer in `memtables`.
+    /// Whether some entries did not fit into memory and are no longer in `memtables`.
     overflowed: bool,
-    /// Writes the entries above the bound. Without it they are dropped.
+    /// Writes the entries that do not fit into memory. `None` means that these entries are dropped.
     spill: Option<Spill<'a>>,
 }
 
@@ -52,7 +53,7 @@ struct Spill<'a> {
     target_file_size: u64,
 }
 
-/// Entries that [`LogEntries`] collected.
+/// The entries that [`LogEntries`] has collected in memory.
 pub struct Collected {
     /// Memtables in the order of reading; none if the entries overflowed.
     pub memtables: Vec<(Arc<MemTable>, bool)>,
@@ -108,7 +109,8 @@ impl<'a> LogEntries<'a> {
         Ok(true)
     }
 
-    /// Removes all entries from memory: writes them to runs, or drops them.
+    /// Removes all entries from memory: writes them to sorted runs, or drops them if there is no
+    /// store to spill to.
     fn overflow(&mut self) -> Result<()> {
         self.overflowed = true;
         let memtables = std::mem::take(&mut self.memtables);
@@ -130,8 +132,8 @@ impl<'a> LogEntries<'a> {
         Ok(Collected { memtables, range_tombstones, overflowed })
     }
 
-    /// Writes the remaining entries. Returns the runs and all range tombstones. Without a store to
-    /// spill to there are no runs.
+    /// Writes the remaining entries. Returns the sorted runs and all range tombstones. If there is
+    /// no store to spill to, there are no runs.
     pub fn spilled(mut self) -> Result<(Option<Spilled<'a>>, RangeTombstones)> {
         self.overflow()?;
         Ok((self.spill.map(|spill| spill.spilled), self.range_tombstones))
@@ -139,8 +141,8 @@ impl<'a> LogEntries<'a> {
 }
 
 impl Spill<'_> {
-    /// Writes `memtables` as sorted runs: one for the entries that the repair uses for all keys,
-    /// and one for the others.
+    /// Writes `memtables` as two sorted runs: one for the entries that the repair uses for all
+    /// keys, and one for the others.
     fn write(&mut self, memtables: &[(Arc<MemTable>, bool)]) -> Result<()> {
         for named in [true, false] {
             let memtables = memtables.iter().filter(|(_, is)| *is == named).map(|(mem, _)| mem);
@@ -153,8 +155,9 @@ impl Spill<'_> {
         Ok(())
     }
 
-    /// Merges `sources`, which are in the order of reading. Of two entries with the same internal
-    /// key it keeps the entry of the younger WAL, and within one WAL the later entry.
+    /// Merges `sources`, which are in the order of reading, into one sorted run. Of two entries
+    /// with the same internal key it keeps the entry of the younger WAL, and within one WAL the
+    /// later entry.
     fn write_run(&mut self, mut sources: Vec<(MemCursor, LogId)>) -> Result<Vec<TableMeta>> {
         let Spilled { to, order, next_file, .. } = &mut self.spilled;
         let number = || {
@@ -186,7 +189,7 @@ impl Spill<'_> {
 struct Written {
     /// The tables of the run, in key order and without overlap.
     metas: Vec<TableMeta>,
-    /// Whether the repair uses its entries for all keys.
+    /// Whether the repair uses the run's entries for all keys.
     named: bool,
     /// The youngest WAL with entries in the run.
     log: LogId,
@@ -198,7 +201,7 @@ pub struct Spilled<'a> {
     to: &'a dyn Storage,
     order: KeyOrder,
     runs: Vec<Written>,
-    /// File numbers from this one on are free.
+    /// The first free file number.
     next_file: u64,
 }
 
@@ -213,8 +216,8 @@ impl<'a> Spilled<'a> {
         self.next_file
     }
 
-    /// Returns a reader for each run, at its first entry, and whether the repair uses the run's
-    /// entries for all keys.
+    /// Returns a reader for each sorted run, at its first entry. Each reader comes with a flag:
+    /// whether the repair uses the run's entries for all keys.
     pub fn runs(&self) -> Result<Vec<(Run<'_>, bool)>> {
         self.runs.iter().map(|run| Ok((Run::open(self.to, run)?, run.named))).collect()
     }
@@ -223,7 +226,8 @@ impl<'a> Spilled<'a> {
 impl Drop for Spilled<'_> {
     fn drop(&mut self) {
         for run in &self.runs {
-            // Best effort: the first open of the new store removes the rest.
+            // An error of a removal is ignored, because the first open of the new store removes the
+            // remaining files.
             objects_written_with(&run.metas).into_iter().for_each(|object| drop(self.to.remove(object)));
         }
     }
@@ -235,7 +239,7 @@ pub struct Run<'a> {
     tables: std::slice::Iter<'a, TableMeta>,
     /// A cursor on the open table; `None` after the last entry of the run.
     cursor: Option<Cursor>,
-    /// The value of the current entry, in the form that the WAL's memtable had.
+    /// The value of the current entry, in the same form as in a memtable.
     value: Bytes,
     /// The youngest WAL with entries in the run.
     pub log: LogId,

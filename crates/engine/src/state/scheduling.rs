@@ -16,7 +16,7 @@ use std::{
 use terrace_format::{FamilyId, TableForm, TableId};
 use terrace_storage::BlockingScope;
 
-/// Number of SSTables whose entry counts one round of the idle timer loads.
+/// Maximum number of SSTables whose entry counts the idle timer loads in one round.
 const TABLES_PER_ROUND: usize = 256;
 
 impl DbInner {
@@ -48,8 +48,8 @@ impl DbInner {
         }
     }
 
-    /// Returns the compaction debt of all column families twice, in bytes: the bytes above the
-    /// target sizes of levels, and these bytes plus the bytes of level 0.
+    /// Returns two forms of the compaction debt of all column families, in bytes. The first is the
+    /// bytes above the target sizes of levels. The second is these bytes plus the bytes of level 0.
     pub fn compaction_debt(&self) -> (u64, u64) {
         let (view, limits) = (self.view.load(), self.limits());
         view.version.trees().fold((0, 0), |(debts, unmerged): (u64, u64), (_, tree)| {
@@ -59,24 +59,24 @@ impl DbInner {
         })
     }
 
-    /// Returns the largest number of sorted runs of a column family, which the write controller
-    /// compares with its limits. A family that is being dropped does not count, because none of its
-    /// compactions starts any more.
+    /// Returns the number of sorted runs of the column family that has the most. The write
+    /// controller compares this number with its limits. A family that is being dropped does not
+    /// count, because no compaction of it starts any more.
     pub fn stall_runs(&self, state: &DbState) -> u64 {
         families(state).map(|(_, tree)| self.policy.stall_runs(tree)).max().unwrap_or(0)
     }
 
-    /// Returns the free bytes of the disk, if a lack of free bytes should speed up commits.
-    /// Returns `None` if the file system commits on its own schedule. The call does I/O and must
-    /// not be made under a lock.
+    /// Returns the free bytes of the disk, if a lack of free bytes should speed up commits of
+    /// pending edits. Returns `None` in durability modes that wait for the file system's own
+    /// commits. The call does I/O and must not be made under a lock.
     pub fn free_bytes(&self) -> Option<u64> {
         if self.storage.waits_for_fs_commit() { None } else { self.storage.free_bytes() }
     }
 
-    /// Loads the entry counts of SSTables that existed at the open, a limited number per call.
-    /// Tombstone compactions (`compact/tombstones.rs`) need these counts. The call does I/O. It
-    /// ignores a read error, because a later read of the table reports the error. Returns whether
-    /// the counts of all tables are known now.
+    /// Loads the entry counts of SSTables that existed when the store was opened, a limited number
+    /// per call. Tombstone compactions (`compact/tombstones.rs`) need these counts. The call does
+    /// I/O. It ignores a read error, because a later read of the table reports the error. Returns
+    /// whether the counts of all tables are known now.
     pub fn load_table_contents(&self) -> bool {
         if self.options.tombstone_compaction_percent == 0 {
             return true;
@@ -84,7 +84,8 @@ impl DbInner {
         let view = self.view.load_full();
         let unknown: Vec<_> = view.version.all_tables().filter(|(_, table)| table.contents().is_none()).collect();
         for (_, table) in unknown.iter().take(TABLES_PER_ROUND) {
-            // A table that cannot be read now may be readable later, unless it is damaged.
+            // If a table is damaged, its counts are set to zero, so that it is not read again. A
+            // table with another read error may be readable later.
             if table.load_contents(&*self.storage).is_err_and(|error| crate::Error::from(error).is_damage()) {
                 table.set_contents(Contents::default());
             }
@@ -130,10 +131,11 @@ impl DbInner {
         })
     }
 
-    /// Returns the most urgent compaction that may start now, and whether it is optional: an
-    /// optional compaction only drops tombstones. After an optional compaction has run out of disk
-    /// space, no optional compaction is returned until space is freed. The column family with the
-    /// most sorted runs comes first, because it is the next one that would stop writers.
+    /// Returns the most urgent compaction that may start now, and whether it is optional. A
+    /// compaction is optional if it only drops tombstones, or if it merges whole runs and writers
+    /// do not wait for it yet. After an optional compaction has run out of disk space, no optional
+    /// compaction is returned until space is freed. The column family with the most sorted runs
+    /// comes first, because it is the next one that would stop writers.
     pub fn pick_compaction(&self, state: &DbState) -> Option<(Plan, bool)> {
         #[cfg(test)]
         self.picks.fetch_add(1, Ordering::Relaxed);
@@ -144,8 +146,9 @@ impl DbInner {
         let plan = |tree, limits| self.with_limits(state, tree, limits, |situation| self.policy.plan(situation));
         let is_required = |(runs, tree): &(u64, _)| {
             let plan = plan(*tree, &required)?;
-            // A merge of whole runs may need as much space as the store. Without that space it can
-            // wait until writers stop.
+            // A universal compaction that merges whole runs may need as much space as the store. If
+            // this space is missing, the compaction can wait until level 0 has so many runs that
+            // writers stop.
             let can_wait = plan.own_run && plan.output_level > 0 && *runs < self.options.level0_stop_writes_trigger;
             (!can_wait || !state.optional_suspended).then_some((plan, can_wait))
         };
@@ -158,10 +161,11 @@ impl DbInner {
         trees.iter().find_map(|(_, tree)| plan(*tree, &limits)).map(|plan| (plan, true))
     }
 
-    /// Returns the level in which a flush of these keys may place its SSTable, or `None` if the
-    /// column family does not exist. Only level 0 is allowed in two cases. While a compaction runs,
-    /// its outputs may have any key between its inputs. While a compaction waits for the commit of
-    /// its edit, a flush into level 0 may be committed before that edit (docs/durability.md).
+    /// Returns the level in which a flush may place an SSTable with keys from `smallest` to
+    /// `largest`, or `None` if the column family does not exist. Only level 0 is allowed in two
+    /// cases. In the first case a compaction is running, and its outputs may have any key between
+    /// its inputs. In the second case the edit of a compaction is pending: a flush into level 0 may
+    /// be committed before that edit (docs/durability.md).
     pub fn flush_level(&self, state: &DbState, family: FamilyId, smallest: &[u8], largest: &[u8]) -> Option<usize> {
         let only_0 = !state.compactions.is_empty() || state.versions.compaction_pending();
         let range = KeyRange { from: Some(smallest), to: Some(largest) };
@@ -210,7 +214,8 @@ impl DbInner {
         self.schedule_value_log_gc(state);
     }
 
-    /// Updates the idle detector with `update`, and starts the work that waited for an idle store.
+    /// Updates the idle detector with `update`, and starts the background work that the new state
+    /// of the detector allows.
     pub fn update_idle(self: &Arc<Self>, update: impl FnOnce(&mut idle::IdleDetector)) {
         let mut state = self.state.lock();
         if !state.closing {
@@ -221,8 +226,8 @@ impl DbInner {
         }
     }
 
-    /// Returns the number of compactions, or of subcompactions, that may run now. An option allows
-    /// at most `most`.
+    /// Returns the number of compactions, or of subcompactions, that may run now. `most` is the
+    /// configured maximum.
     pub fn compaction_threads(&self, state: &DbState, most: u64) -> usize {
         let runs = self.stall_runs(state);
         parallelism::threads(&self.options, most, runs, state.compactions.idle.is_quiet())
@@ -261,8 +266,9 @@ impl DbInner {
             };
             match outcome {
                 Err(full) if full.is_no_space() && optional => {
-                    // The compaction has deleted its outputs. As soon as it ends, a job without
-                    // space checks whether space was freed.
+                    // The optional compaction has ended for lack of space and has deleted its
+                    // outputs. The counter must change, so that a job that waits for space checks
+                    // again.
                     shared.space_freed.fetch_add(1, Ordering::Release);
                     shared.end_optional_compaction(&plan, None);
                     Ok(())
@@ -286,11 +292,11 @@ impl DbInner {
         state.closing
     }
 
-    /// Ends an optional compaction for which there is no space. No other optional compaction
-    /// starts until a file is deleted, or until the next idle round, because other users of the
-    /// disk may free space too. `freed` is the value of `space_freed` before the check for space.
-    /// If `space_freed` has changed since then, files were deleted after the check, and the freed
-    /// space may be sufficient.
+    /// Ends an optional compaction for which there is not enough disk space. No other optional
+    /// compaction starts until a file is deleted, or until the next round of the idle timer,
+    /// because other users of the disk may free space too. `freed` is the value of `space_freed`
+    /// before the check for space. If `space_freed` has changed since then, files were deleted
+    /// after the check, and the freed space may be sufficient.
     fn end_optional_compaction(self: &Arc<Self>, plan: &Plan, freed: Option<u64>) {
         let mut state = self.state.lock();
         state.compactions.end(plan);
@@ -299,14 +305,15 @@ impl DbInner {
         self.schedule(&mut state);
     }
 
-    /// Ends a compaction with an input that cannot be read. The compaction has lost nothing that
-    /// was not lost before, so the store does not stop. The inputs stay in place and are not
+    /// Ends a compaction with an input that cannot be read. The store does not stop, because the
+    /// compaction has lost no data: the damage existed before. The inputs stay in place and are not
     /// compacted again. Reads can still use the undamaged parts of the inputs.
     fn on_damaged_input(self: &Arc<Self>, plan: &Plan, error: Error) -> Result<()> {
         let (level, output_level) = (plan.level, plan.output_level);
         let mut state = self.state.lock();
         state.compactions.end_damaged(&self.order, plan, error.clone());
-        // A writer that waits until level 0 has fewer runs must decide again.
+        // A writer that waits until level 0 has fewer runs must decide again whether to wait: the
+        // ended compaction will not reduce the runs.
         self.bump_stall_epoch(&state);
         self.schedule(&mut state);
         drop(state);
@@ -314,8 +321,8 @@ impl DbInner {
         Ok(())
     }
 
-    /// Queues a job whose failure, or panic, stops the store. The function `ended` records the end
-    /// of a failed job in the state. A job that succeeds records its end itself.
+    /// Queues a job. If the job fails or panics, the store stops. The function `ended` then records
+    /// the end of the failed job in the state. A job that succeeds records its end itself.
     pub fn submit(
         self: &Arc<Self>,
         lane: Lane,
@@ -351,9 +358,9 @@ impl DbInner {
         }
     }
 
-    /// Returns whether the seek budget of a table was extended. It is extended if the seeks, each
-    /// of which is worth `worth` bytes, have not paid for the table's compaction, or if the table
-    /// is no longer in `level`.
+    /// Returns whether the seek budget of a table was extended. Each seek is worth `worth` bytes.
+    /// The budget is extended if the seeks so far are worth less than the compaction of the table
+    /// costs, or if the table is no longer in `level`.
     fn extend_seek_budget(&self, family: FamilyId, level: usize, table: TableId, worth: u64) -> bool {
         let state = self.state.lock();
         let extended = self.with_situation_of(&state, family, |situation| {

@@ -37,7 +37,7 @@ use terrace_storage::placement::ObjectId;
 struct ValueLogTotals {
     /// Sums over all segments that are not quarantined.
     all: Segment,
-    /// See [`DbInner::shadowed_share`].
+    /// The share of bytes that shadow older entries; see [`DbInner::shadowed_share`].
     share: f64,
     /// Upper bound of the bytes of values that count as live although newer entries shadow them.
     shadowed_at_most: u64,
@@ -47,14 +47,14 @@ struct ValueLogTotals {
 enum GcStep {
     None,
     Compact(Plan),
-    /// Choose segments as victims.
+    /// Choose segments as victims, whose live values GC then moves.
     ChooseVictims,
 }
 
 impl DbInner {
     /// Determines which SSTables above the deepest level have range tombstones. The estimate of
-    /// shadowed garbage needs this ([`shadow_estimate::range_deleting_table`]). The call does I/O.
-    /// It ignores a read error, because a later read of the table reports the error.
+    /// shadowed garbage needs this knowledge ([`shadow_estimate::range_deleting_table`]). The call
+    /// does I/O. It ignores a read error, because a later read of the table reports the error.
     pub fn load_range_tombstone_flags(&self) {
         if !self.separates_values || !self.has_range_tombstones {
             return;
@@ -65,8 +65,8 @@ impl DbInner {
         }
     }
 
-    /// Starts one GC compaction, or one pass of tail GC, if there is too much garbage and no other
-    /// work is due.
+    /// Starts one GC compaction, or one pass of tail GC, if the value log has too much garbage and
+    /// no other work is due.
     pub(super) fn schedule_value_log_gc(self: &Arc<Self>, state: &mut DbState) {
         let off = self.options.value_log_gc == GcMode::Off || state.gc.out_of_space;
         if !self.separates_values || off || state.compactions.runs_gc() {
@@ -108,9 +108,9 @@ impl DbInner {
         ValueLogTotals { all, share, shadowed_at_most }
     }
 
-    /// Returns the share of entries above the deepest level that are assumed to shadow a value.
-    /// Usually this is the share that compactions have measured. In a store that has been idle for
-    /// a long time it is 1. With tail GC it is 0 in any other store.
+    /// Returns the share of entries above the deepest level that are assumed to shadow a value. In
+    /// GC mode `segments` this is the share that compactions have measured. In mode `tail` it is 0.
+    /// In a store that has been idle for a long time it is 1 in both modes.
     fn shadowed_share(&self, state: &DbState) -> f64 {
         match self.options.value_log_gc {
             _ if state.compactions.idle.is_long_idle() => 1.0,
@@ -119,17 +119,18 @@ impl DbInner {
         }
     }
 
-    /// Returns the percentage of the value log that may be garbage now. An idle store uses three
-    /// fifths of the option, because relocation then delays no writer. This leaves space within
-    /// the limit for keys, pointers and entry headers, which take a tenth of the space with values
-    /// of 512 B. Tail GC always uses the option itself.
+    /// Returns the percentage of the value log that may be garbage now: the option
+    /// `value_log_gc_percent`, or three fifths of it in a store that has been idle for a long time,
+    /// where relocation delays no writer. The lower limit leaves space within the option's limit
+    /// for keys, pointers and entry headers, which take a tenth of the space with values of 512 B.
+    /// Tail GC always uses the option itself.
     fn garbage_limit_percent(&self, state: &DbState) -> u64 {
         let rests = state.compactions.idle.is_long_idle() && self.options.value_log_gc == GcMode::Segments;
         if rests { (self.options.value_log_gc_percent * 3 / 5).max(1) } else { self.options.value_log_gc_percent }
     }
 
-    /// Returns the next step of GC while no victim has live values. `free` is whether a compaction
-    /// may start.
+    /// Returns the next step of GC when no victim has live values any more. `free` states whether
+    /// another compaction may start.
     fn next_step(&self, state: &DbState, situation: &Situation<'_>, log: &ValueLogTotals, free: bool) -> GcStep {
         let ValueLogGc { refused, low_on_space, baseline_bytes, .. } = &state.gc;
         let (percent, resting, merges) =
@@ -160,9 +161,9 @@ impl DbInner {
         }
     }
 
-    /// Ends a GC compaction that failed. Only GC needs this compaction, so the store does not
-    /// stop. After a read or write error, GC does not pick its tables, and the segments that they
-    /// point into, again.
+    /// Ends a GC compaction that failed. The store does not stop, because only GC needs this
+    /// compaction. After a read or write error, GC no longer picks the tables of the compaction,
+    /// nor the segments that these tables point into.
     pub(super) fn on_gc_compaction_failed(self: &Arc<Self>, plan: &Plan, error: Error) -> Result<()> {
         let mut state = self.state.lock();
         let reveals = plan.output_level > plan.level && state.gc.victims.is_empty();
@@ -192,13 +193,14 @@ impl DbInner {
         }
     }
 
-    /// Returns whether compactions that start now relocate values out of victims.
+    /// Returns whether compactions that start now relocate values out of victims (segments that GC
+    /// empties).
     pub fn relocates_values(&self, state: &DbState) -> bool {
         self.options.value_log_gc == GcMode::Segments && !state.gc.victims.is_empty()
     }
 
-    /// Suspends GC until space is freed, because there is too little. Compactions then relocate no
-    /// values.
+    /// Suspends GC until space is freed, because there is too little disk space. Compactions then
+    /// relocate no values.
     pub fn suspend_gc(&self, state: &mut DbState) {
         state.gc.out_of_space = true;
         if self.relocates_values(state) {
@@ -208,8 +210,9 @@ impl DbInner {
         }
     }
 
-    /// Makes all WALs that SSTables point into victims, so that compactions write the values of
-    /// these WALs in key order. This is done only in `segments` mode.
+    /// Makes every WAL that SSTables point into a victim of GC, so that compactions write the
+    /// values of these WALs to segments in key order. The call has an effect only in GC mode
+    /// `segments`.
     pub fn relocate_from_wals(self: &Arc<Self>, state: &mut DbState) {
         if !self.separates_values || self.options.value_log_gc != GcMode::Segments || state.gc.out_of_space {
             return;
@@ -223,7 +226,8 @@ impl DbInner {
         self.schedule(state);
     }
 
-    /// Returns the victims of `segments` mode that still have live values.
+    /// Returns the victims (segments that GC empties) of mode `segments` that still have live
+    /// values.
     fn remaining_victims(&self, state: &mut DbState) -> BTreeSet<ObjectId> {
         let DbState { versions, gc, .. } = state;
         gc.victims.retain(|victim| versions.segments.live(*victim) > 0);
@@ -231,7 +235,7 @@ impl DbInner {
         gc.victims.clone()
     }
 
-    /// Chooses new victims.
+    /// Chooses new victims: segments that GC empties.
     fn choose_victims(&self, state: &mut DbState) -> BTreeSet<ObjectId> {
         let percent = self.garbage_limit_percent(state);
         let DbState { versions, gc, .. } = state;
@@ -240,8 +244,9 @@ impl DbInner {
         gc.victims.clone()
     }
 
-    /// Returns the victims of `tail` mode that no SSTable needs to point into any more. If there
-    /// are no victims, chooses some and queues their relocation.
+    /// Returns the victims of tail GC whose live values have all been re-appended, so that no
+    /// SSTable needs to point into them any more. If there are no victims, chooses some and queues
+    /// the job that re-appends their live values.
     fn tail_gc_victims(self: &Arc<Self>, state: &mut DbState) -> BTreeSet<ObjectId> {
         let DbState { versions, gc, closing, .. } = state;
         if gc.relocating {

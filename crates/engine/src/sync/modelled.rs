@@ -3,12 +3,12 @@ use std::ops::{Deref, DerefMut};
 
 use loom::hint;
 
-/// A lock that stays usable after a thread has panicked with it (no poisoning).
+/// A lock that stays usable after a thread has panicked while it held the lock (no poisoning).
 #[derive(Debug, Default)]
 pub struct Mutex<T>(loom::sync::Mutex<T>);
 
-/// A guard: the lock is held while it exists. The guard is empty only while a condition variable
-/// has released the lock.
+/// A guard: a thread holds the lock as long as it has the guard. The guard is empty only while a
+/// condition variable has released the lock.
 pub struct MutexGuard<'a, T>(Option<loom::sync::MutexGuard<'a, T>>);
 
 impl<T> Mutex<T> {
@@ -65,16 +65,16 @@ impl Condvar {
     }
 }
 
-/// Checks `ready` once instead of spinning. No time passes in a model: every step that other
-/// threads take during a spin they also take while this thread sleeps.
+/// Checks `ready` once instead of spinning. Spinning would add nothing, because no time passes in a
+/// model: every step that other threads take during a spin they also take while this thread sleeps.
 pub fn spin_until(ready: impl Fn() -> bool) -> bool {
     let now = ready();
     hint::spin_loop();
     now
 }
 
-/// Represents bytes that one thread writes before other threads may see them. If a read is not
-/// ordered after the write, the model check fails.
+/// Represents bytes that one thread writes before it makes them visible to other threads. If
+/// another thread's read is not ordered after the write, the model check fails.
 #[derive(Debug)]
 pub struct Witness(loom::cell::UnsafeCell<()>);
 

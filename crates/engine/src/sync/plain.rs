@@ -1,25 +1,27 @@
-//! The synchronisation primitives for all builds other than Loom's models. Here the witness does
-//! nothing, and a spin really waits.
+//! The synchronisation primitives for all builds other than Loom's model checks. In these builds
+//! the type `Witness` does nothing, and a spin really waits.
 use crate::clock::Clock;
 use std::{hint, thread, time::Duration};
 
 /// The number of checks after which the spinning thread starts to yield.
 const SPINS: u32 = 60;
-/// The maximum time for which a thread yields. The time is twice the cost of a wake-up.
+/// The maximum time for which a spinning thread yields the processor. The time is twice the cost of
+/// a wake-up.
 const YIELD_MAX: Duration = Duration::from_micros(100);
 
-/// Represents bytes that one thread writes before other threads may see them. Only Loom's models
-/// check this, so here it takes no space.
+/// Represents bytes that one thread writes before it makes them visible to other threads. Only
+/// Loom's model checks verify the order of the accesses, so the type takes no space in other
+/// builds.
 #[derive(Debug)]
 pub struct Witness;
 
 impl Witness {
-    /// Marks the bytes as being written. Does nothing here.
+    /// Marks the bytes as being written. Has an effect only in Loom's model checks.
     pub fn new() -> Witness {
         Witness
     }
 
-    /// Marks the bytes as being read. Does nothing here.
+    /// Marks the bytes as being read. Has an effect only in Loom's model checks.
     #[inline]
     pub fn read(&self) {}
 }

@@ -49,12 +49,13 @@ impl Eq for OrderedKey {}
 pub struct FamilyDelta {
     /// The newest write of each key: a value, or a delete.
     keys: BTreeMap<OrderedKey, Option<Vec<u8>>>,
-    /// Deleted ranges (end excluded). A key in `keys` was written after the ranges over it.
+    /// Deleted ranges (end excluded). A key that is in `keys` too was written after every range
+    /// that contains it.
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl FamilyDelta {
-    /// Returns the value that the transaction has written: `Some(None)` if it deleted the key,
+    /// Returns what the transaction has written to `key`: `Some(None)` if it deleted the key,
     /// `None` if it did not write the key.
     pub fn get(&self, key: &OrderedKey) -> Option<Option<&[u8]>> {
         match self.keys.get(key) {
@@ -63,7 +64,7 @@ impl FamilyDelta {
         }
     }
 
-    /// Returns whether a deleted range includes `key`.
+    /// Returns whether a range that the transaction deleted includes `key`.
     pub fn hides(&self, key: &OrderedKey) -> bool {
         self.ranges.iter().any(|(from, to)| key.is_within(from, to))
     }
@@ -78,7 +79,7 @@ impl FamilyDelta {
 /// The writes of a transaction.
 #[derive(Clone, Debug, Default)]
 pub struct Delta {
-    /// The writes in order, as the commit writes them.
+    /// The writes in order, in the form in which the commit writes them.
     pub batch: WriteBatch,
     families: BTreeMap<FamilyId, Arc<FamilyDelta>>,
 }
@@ -89,7 +90,7 @@ impl Delta {
         self.families.get(&family)
     }
 
-    /// Appends `op` in `family` of the open store `store`.
+    /// Appends the operation `op` in column family `family` of the open store `store`.
     pub fn add(&mut self, order: &KeyOrder, (family, store): (FamilyId, u64), op: Op<'_>) {
         self.batch.add_in((family, store), op);
         let delta = Arc::make_mut(self.families.entry(family).or_default());

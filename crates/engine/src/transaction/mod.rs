@@ -1,5 +1,5 @@
-//! Transactions: reads of one moment, writes that become visible together, and an error if another
-//! write has changed what the transaction depends on.
+//! Transactions: all reads see one moment of the store, all writes become visible together, and the
+//! commit fails if another write has changed a key that the transaction depends on.
 //!
 //! ```text
 //!            first call            get, scan                put, delete       commit
@@ -8,10 +8,10 @@
 //!                                  writer queue: nothing watched was written since the snapshot?
 //!                                        yes ─► batch into WAL and memtable      no ─► Conflict
 //! ```
-//! The commit is a conditional write of the writer queue: the commit leader checks the condition
-//! of each transaction of its write group, so transactions share the group's sync as other writes
-//! do. No lock of the store is held during I/O by this check, unless memtables no longer have all
-//! writes since the snapshot. Then the leader also searches SSTables.
+//! The commit is a conditional write in the writer queue: the commit leader checks the condition of
+//! each transaction in its write group, so transactions share the group's sync as other writes do.
+//! Usually this check needs no I/O, because memtables have all writes since the snapshot. If they
+//! do not, the leader also searches SSTables, while it holds the leader state.
 mod delta;
 mod scan;
 mod watch;
@@ -39,12 +39,13 @@ use watch::{Base, Unchanged, WatchSet};
 /// The anomalies that a transaction prevents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Isolation {
-    /// All reads are of one moment. The commit fails if another write has changed a key that the
-    /// transaction writes, or that it has read with [`Transaction::get_for_update`]. Write skew is
-    /// possible: two transactions may each read what the other one writes.
+    /// All reads see one moment of the store. The commit fails if another write has changed a key
+    /// that the transaction writes, or that it has read with [`Transaction::get_for_update`]. Write
+    /// skew is possible: two transactions may each read a key that the other one writes.
     Snapshot,
     /// The commit also fails if another write has changed any key or range of keys that the
-    /// transaction has read. Committed transactions have the result of some serial order.
+    /// transaction has read. Committed transactions have the same result as if they had run one
+    /// after the other.
     #[default]
     Serializable,
 }
@@ -52,11 +53,11 @@ pub enum Isolation {
 /// The way in which a transaction handles other transactions that write the same keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Locking {
-    /// No locks: a conflict is found at the commit.
+    /// The transaction takes no locks. Conflicts are found at the commit.
     #[default]
     Optimistic,
-    /// A write, or [`Transaction::get_for_update`], locks its key until the end of the transaction
-    /// and waits for other pessimistic transactions that have the lock. Writes outside of
+    /// A write, or [`Transaction::get_for_update`], locks its key until the end of the transaction.
+    /// It waits for other pessimistic transactions that have the lock. Writes outside of
     /// transactions, and optimistic transactions, take no locks; conflicts with them are found at
     /// the commit.
     Pessimistic,
@@ -87,8 +88,9 @@ impl Default for TransactionOptions {
 /// A transaction: reads that see one moment of the store and the transaction's own writes, and
 /// writes that no other reader sees before the [`commit`](Transaction::commit).
 ///
-/// The moment is that of the first call of the transaction. A drop without a commit discards all
-/// writes and releases all locks. The transaction may be used by several threads.
+/// The transaction reads the store as it was at the first call of a method of the transaction. A
+/// drop without a commit discards all writes and releases all locks. Several threads may use the
+/// transaction.
 ///
 /// ```
 /// # use terrace::{Db, Error, Options, TransactionOptions, WriteOptions};
@@ -107,14 +109,15 @@ impl Default for TransactionOptions {
 pub struct Transaction {
     db: Db,
     options: TransactionOptions,
-    /// The owner of the transaction's locks.
+    /// The number of the transaction, under which it owns locks.
     id: u64,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// The snapshot, from the first call on.
+    /// The snapshot and the state that the transaction reads. The first call of the transaction
+    /// sets them.
     start: Option<(Snapshot, Base)>,
     delta: Delta,
     watched: WatchSet,
@@ -125,7 +128,7 @@ struct State {
 /// The number of transactions that were begun in this process.
 static TRANSACTIONS: AtomicU64 = AtomicU64::new(1);
 
-/// How often [`Db::transact`] runs a transaction at most.
+/// The maximum number of times that [`Db::transact`] runs a transaction.
 const ATTEMPTS_MAX: usize = 100;
 
 impl Db {
@@ -136,8 +139,8 @@ impl Db {
     }
 
     /// Runs `body` in a transaction and commits it. If another transaction or write prevents the
-    /// commit ([`Error::is_retryable`]), runs it again, at most 100 times. `body` must have no
-    /// effect outside of the transaction.
+    /// commit ([`Error::is_retryable`]), runs `body` again in a new transaction, at most 100 times.
+    /// `body` must have no effect outside of the transaction.
     ///
     /// # Errors
     /// The errors of `body` and of [`Transaction::commit`].
@@ -172,8 +175,8 @@ impl Db {
 }
 
 impl Transaction {
-    /// Returns the value of `key` of the default column family. The value is the one that the
-    /// transaction has written, or else that of its moment.
+    /// Returns the value of `key` of the default column family: the value that the transaction has
+    /// written, or else the value at the moment that the transaction reads.
     ///
     /// # Errors
     /// The errors of [`Db::get`].
@@ -189,8 +192,9 @@ impl Transaction {
         self.read(self.own(family)?, key.as_ref(), self.options.isolation == Isolation::Serializable)
     }
 
-    /// Works like [`get`](Transaction::get). The commit fails if another write changes the key,
-    /// even if this transaction does not write it. A pessimistic transaction locks the key.
+    /// Works like [`get`](Transaction::get). In addition, the commit fails if another write changes
+    /// the key, even if this transaction does not write the key. A pessimistic transaction locks
+    /// the key.
     ///
     /// # Errors
     /// The errors of [`Db::get`]. A pessimistic transaction also returns [`Error::LockTimeout`] and
@@ -229,8 +233,9 @@ impl Transaction {
     }
 
     /// Returns the pairs of a range of the default column family in key order. A snapshot in
-    /// `options` has no effect. A serializable transaction watches the range up to the last pair
-    /// that the iterator has returned, or all of it if the iterator has ended.
+    /// `options` has no effect. A serializable transaction watches the part of the range that was
+    /// read: up to the last pair that the iterator has returned, or all of it if the iterator has
+    /// ended. The commit fails if another write changes a watched key.
     pub fn scan(&self, options: ReadOptions) -> TransactionScan<'_> {
         self.scan_in(FamilyId::DEFAULT, options, false)
     }
@@ -303,7 +308,7 @@ impl Transaction {
 
     /// Deletes every key of the default column family from `from` (inclusive) to `to` (exclusive).
     /// A store without range tombstones deletes the keys one by one. The commit fails if another
-    /// write changes a key of the range. No key is locked.
+    /// write changes a key of the range. Even a pessimistic transaction locks no key of the range.
     ///
     /// # Errors
     /// The errors of [`Db::get`].
@@ -343,8 +348,8 @@ impl Transaction {
         state.savepoints.push(delta);
     }
 
-    /// Discards all writes since the newest savepoint, and the savepoint. Locks are kept, and keys
-    /// that were read since the savepoint are still watched.
+    /// Discards the newest savepoint and all writes since it. The transaction keeps its locks, and
+    /// still watches the keys that it has read since the savepoint.
     ///
     /// # Errors
     /// [`Error::Invalid`] if there is no savepoint.
@@ -374,10 +379,10 @@ impl Transaction {
     /// without writes always commits.
     ///
     /// # Errors
-    /// [`Error::Conflict`] if another write has changed what the transaction depends on; nothing
-    /// was written then. Otherwise the errors of [`Db::write`].
+    /// [`Error::Conflict`] if another write has changed a key that the transaction depends on; the
+    /// call has then written nothing. Otherwise the errors of [`Db::write`].
     pub fn commit(self, options: WriteOptions) -> Result<u64> {
-        // The drop of `self` releases the locks, also if the write panics.
+        // The drop of `self` releases the transaction's locks, even if the write panics.
         let state = {
             let mut own = self.state.lock();
             let mut state = std::mem::take(&mut *own);
@@ -412,13 +417,14 @@ impl Transaction {
         Err(Error::Invalid(format!("column family {:?} belongs to another open store", family.name())))
     }
 
-    /// Returns the snapshot of the transaction, which the first call makes.
+    /// Returns the snapshot of the transaction. The first call of the transaction makes the
+    /// snapshot.
     fn snapshot(&self, state: &mut State) -> Result<Snapshot> {
         let shared = self.db.shared();
         shared.check_process()?;
         if state.start.is_none() {
-            // The view is loaded before the sequence number, so its memtable has every later write
-            // as long as it is in use.
+            // The view is loaded before the sequence number of the snapshot. So as long as the
+            // memtable of this view is in use, memtables have every write after the snapshot.
             let view = shared.view.load_full();
             let snapshot = self.db.snapshot();
             let base = Base::of(&view, SeqNo(snapshot.sequence()));

@@ -8,23 +8,24 @@ use crate::{
 use std::{cmp::Ordering, iter::Peekable, sync::Arc, vec};
 use terrace_format::KeyOrder;
 
-/// Receives the range that a scan has read.
+/// Receives the range of keys that a scan has read, so that the transaction watches it.
 pub type Watch<'a> = Box<dyn Fn(WatchedRange) + Send + 'a>;
 
-/// An iterator over the pairs that a transaction sees. It sees the writes of the transaction
-/// before the creation of the iterator. `Transaction::scan` makes it.
+/// An iterator over the pairs that a transaction sees, made by `Transaction::scan`. It includes the
+/// writes that the transaction made before the creation of the iterator, and no later ones.
 pub struct TransactionScan<'a> {
     /// Receives the range that was read; `None` if the transaction does not watch its reads.
     watch: Option<Watch<'a>>,
     order: KeyOrder,
     range: ReadRange,
     reverse: bool,
-    /// The pairs of the snapshot. `None` if the snapshot could not be made; the error is `failed`.
+    /// The pairs of the snapshot. `None` if the transaction could not make its snapshot; the error
+    /// is in `failed`.
     pairs: Option<Peekable<Scan>>,
     failed: Option<crate::Error>,
-    /// The written keys of the range, in the order of the scan.
+    /// The keys of the range that the transaction has written, in the order of the scan.
     written: Peekable<vec::IntoIter<(OrderedKey, Option<Vec<u8>>)>>,
-    /// All writes of the transaction to the family. They hide pairs of the snapshot.
+    /// All writes of the transaction to the column family. They shadow pairs of the snapshot.
     delta: Option<Arc<FamilyDelta>>,
     /// The last key that was returned.
     last: Option<Vec<u8>>,
@@ -51,7 +52,8 @@ impl<'a> TransactionScan<'a> {
         TransactionScan { watch, order, range, reverse, pairs, failed, written, delta, last: None, ended: false }
     }
 
-    /// Returns whether the next written key comes before, at, or after the next pair.
+    /// Compares the next key that the transaction has written with the next pair of the snapshot,
+    /// in the order of the scan.
     fn compare(&mut self) -> Option<Ordering> {
         let pair = self.pairs.as_mut().and_then(Peekable::peek);
         match (self.written.peek(), pair) {
@@ -106,7 +108,8 @@ impl Iterator for TransactionScan<'_> {
 }
 
 impl Drop for TransactionScan<'_> {
-    /// Watches the range that was read: keys that the scan has not reached may change.
+    /// Watches the part of the range that was read. Keys that the scan has not reached may change
+    /// without a conflict.
     fn drop(&mut self) {
         let Some(watch) = self.watch.take().filter(|_| self.last.is_some() || self.ended) else { return };
         let (from, to) = self.range.bounds();

@@ -42,8 +42,8 @@ impl WatchSet {
         }
     }
 
-    /// Returns the family and the key, or the start of the range, of a watched part that `op`
-    /// writes.
+    /// If `op` writes a watched key or a key of a watched range, returns the column family and that
+    /// key, or the start of the written range.
     fn written_by(&self, order: &KeyOrder, op: Op<'_>) -> Option<(FamilyId, Vec<u8>)> {
         let (family, op) = op.split();
         let watched = self.0.get(&family)?;
@@ -71,13 +71,15 @@ impl WatchSet {
 pub struct Base {
     /// The last write that the transaction sees.
     pub seq: SeqNo,
-    /// The memtable of the default column family at that moment. As long as it is in the view,
-    /// memtables have every later write, because a rotation seals all memtables together.
+    /// The memtable of the default column family when the transaction made its snapshot. As long as
+    /// this memtable is in the current view, memtables have every later write of all families,
+    /// because a rotation seals all memtables together.
     mem: Weak<MemTable>,
 }
 
 impl Base {
-    /// Returns the state at `seq`, which is visible and not older than `view`.
+    /// Returns the state of the store at `seq`. The sequence number must be visible, and `view`
+    /// must have been loaded before it.
     pub fn of(view: &View, seq: SeqNo) -> Base {
         Base { seq, mem: view.mem.as_ref().map(Arc::downgrade).unwrap_or_default() }
     }
@@ -92,7 +94,7 @@ impl Base {
 pub struct Unchanged {
     /// The store.
     pub shared: Arc<DbInner>,
-    /// What must not have changed.
+    /// The keys and ranges that must not have changed.
     pub watched: WatchSet,
     /// The state that the transaction has read.
     pub base: Base,

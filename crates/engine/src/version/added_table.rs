@@ -24,7 +24,7 @@ pub fn add_to(edit: &mut Edit, level: usize, meta: &TableMeta) {
         ObjectId::Wal(id) => Some((Referred::Log(id), bytes)),
         ObjectId::Segment(id) => Some((Referred::Values(id), bytes)),
         ObjectId::Bundle(_) => None, // the field `within` records it
-        // Tables never refer to objects of these kinds.
+        // Tables never refer to tables, WAL sidecars, manifests or temporary files.
         ObjectId::Table(_) | ObjectId::WalSidecar(_) | ObjectId::Manifest(_) | ObjectId::Temporary(_) => None,
     };
     let refs = refs.into_iter().filter_map(referred).collect();

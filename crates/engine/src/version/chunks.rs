@@ -7,8 +7,8 @@
 //! version n+1   [ a b c ] [ d f x ] [ g h i ]       first and last chunk are shared
 //! ```
 //! Invariants: no chunk is empty. Each chunk has at most [`CHUNK_MAX`] elements. A chunk that a
-//! change has made and the chunk before it together have more than half of that number, so the
-//! number of chunks is small.
+//! change has made, together with the chunk before it, has more than half of [`CHUNK_MAX`]
+//! elements, so there are few chunks.
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 /// Maximum number of elements in a chunk.
@@ -22,9 +22,9 @@ pub trait Chunk {
     fn items(&self) -> &[Self::Item];
 }
 
-/// Returns `chunks` without the elements `removed` and with the elements `added`. The function
-/// `make` makes a chunk of sorted elements. No two elements of the list may compare as equal. The
-/// call copies the list of chunks and the chunks with changes.
+/// Returns the list `chunks` without the elements `removed` and with the elements `added`. The
+/// function `make` makes a chunk of sorted elements. No two elements of the list may compare as
+/// equal. The call copies only the list of chunks and the chunks that change.
 pub fn replace<C: Chunk>(
     chunks: &[Arc<C>],
     removed: Vec<C::Item>,
@@ -62,8 +62,8 @@ pub fn replace<C: Chunk>(
     out
 }
 
-/// Appends the elements `rebuilt` to `out` in chunks of about equal size. If the previous chunk is
-/// small, its elements are included.
+/// Appends the elements `rebuilt` to `out` in chunks of about equal size. If the last chunk of
+/// `out` is small, its elements are put into the new chunks too.
 fn emit<C: Chunk>(
     out: &mut Vec<Arc<C>>,
     rebuilt: &mut Vec<C::Item>,
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(chunks.len(), 100_000_usize.div_ceil(CHUNK_MAX));
         let changed = replace(&chunks, vec![80_000, 150_000], vec![7, 80_001], Numbers::new, Ord::cmp);
         let shared = changed.iter().filter(|chunk| chunks.iter().any(|old| Arc::ptr_eq(old, chunk))).count();
-        // The first chunk was full, so it is split.
+        // The first chunk was full before the change, so the change splits it.
         assert_eq!((changed.len(), shared), (chunks.len() + 1, chunks.len() - 3));
         let few = (0..chunks.len()).fold(chunks, |chunks, at| {
             let removed: Vec<u32> =

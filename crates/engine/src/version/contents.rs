@@ -1,10 +1,12 @@
-//! The entry counts of an SSTable: how many entries shadow older entries, and how many are
-//! shadowed themselves. The writer of a table counts them. For a table of an earlier session they
-//! are taken from the table's properties and range tombstones, once the table has been opened. The
-//! manifest does not have them, because LevelDB must be able to read the manifest.
+//! The entry counts of an SSTable: how many entries shadow older entries, and how many are shadowed
+//! themselves. The job that writes a table counts its entries. For a table that was written before
+//! the store was opened, the counts come from the table's properties and range tombstones, once the
+//! table has been opened. The manifest does not have the counts, because LevelDB must be able to
+//! read the manifest.
 use terrace_format::{Kind, RangeTombstones, SeqNo, TableProperties, key::Parsed, range_tombstones::Fragment};
 
-/// Maximum number of ranges that are stored per table. Further ranges extend the last one.
+/// Maximum number of deleted ranges that the counts store per table. Further ranges extend the last
+/// one.
 const RANGES_MAX: usize = 32;
 
 /// The entry counts of a table.
@@ -14,8 +16,8 @@ pub struct Contents {
     pub entries: u64,
     /// Number of point tombstones among the entries.
     pub tombstones: u64,
-    /// Number of entries that a newer entry of their key shadows. A snapshot saw these entries
-    /// when the table was written.
+    /// Number of entries that a newer entry of their key shadows. The table contains them because a
+    /// snapshot saw them when the table was written.
     pub shadowed: u64,
     /// The ranges of user keys that range tombstones delete, ascending (start included, end
     /// excluded).
@@ -42,7 +44,7 @@ impl Contents {
         self.newest = self.newest.max(entry.seq);
     }
 
-    /// Adds the counts of another part of the same table.
+    /// Adds the counts of another part of the same table, whose keys follow.
     pub fn extend(&mut self, other: &Contents) {
         self.entries = self.entries.saturating_add(other.entries);
         self.tombstones = self.tombstones.saturating_add(other.tombstones);
@@ -60,15 +62,15 @@ impl Contents {
         }
     }
 
-    /// Returns whether the table has a range tombstone, a shadowed entry, or at least one
-    /// tombstone per eight entries. A compaction because of this garbage may be worth its cost.
+    /// Returns whether the table has a range tombstone, a shadowed entry, or at least one tombstone
+    /// per eight entries. If so, a compaction that removes garbage may be worth its cost.
     pub fn has_much_garbage(&self) -> bool {
         let dense = self.tombstones.saturating_mul(8) >= self.entries;
         self.tombstones > 0 && dense || self.shadowed > 0 || !self.ranges.is_empty()
     }
 
-    /// Returns the number of entries and range tombstones that can be dropped if no older entry is
-    /// below the table and no older snapshot is held.
+    /// Returns the number of entries and range tombstones that a rewrite can drop if no deeper
+    /// level has older entries of the table's keys, and no snapshot is older than the table.
     pub fn garbage(&self) -> u64 {
         self.tombstones.max(self.shadowed).saturating_add(self.ranges.len() as u64)
     }

@@ -40,7 +40,8 @@ impl TableIndex {
         if let Some(pair) = added.windows(2).find(|pair| pair[0].1.meta.id == pair[1].1.meta.id) {
             return Err(pair[0].1.meta.id);
         }
-        // A moved table is in both lists, under the same number.
+        // A table that moves to another level is in both lists, `removed` and `added`, under the
+        // same number.
         let moved: BTreeSet<TableId> = removed.iter().map(|(_, table)| table.meta.id).collect();
         let known = |id: &TableId| self.get(*id).is_some() && !moved.contains(id);
         match added.iter().map(|(_, table)| table.meta.id).find(known) {

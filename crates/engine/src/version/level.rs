@@ -29,8 +29,8 @@ pub struct Level {
 }
 
 impl Level {
-    /// Makes a level of `tables`, which may be in any order. In level 0 each table is a run; in
-    /// other levels the run number of a table determines its run.
+    /// Makes a level of `tables`, which may be in any order. In level 0 each table is a run. In
+    /// deeper levels the run number in a table's metadata determines its run.
     pub fn new(order: &KeyOrder, number: usize, tables: Vec<Arc<TableRef>>) -> Level {
         let by_run = by_run(number, tables);
         Level::of(by_run.into_values().rev().map(|tables| new_run(order, tables)).collect())
@@ -46,7 +46,7 @@ impl Level {
         self.runs.iter().flat_map(|run| run.iter())
     }
 
-    /// Returns the sums over the tables.
+    /// Returns the sums of bytes and entries over the tables of the level.
     pub fn totals(&self) -> &LevelTotals {
         &self.totals
     }
@@ -71,8 +71,8 @@ impl Level {
         let mut runs = Vec::with_capacity(self.runs.len() + added.len());
         for run in &self.runs {
             let at = run.first().map_or(0, |first| run_number(number, first));
-            // The added runs with larger numbers than `run` are newer than `run`. They did not
-            // exist before.
+            // Added tables whose run number is larger than that of `run` are newer than `run`. They
+            // form new runs of this level, before `run`.
             let newer = at.checked_add(1).map(|above| added.split_off(&above)).unwrap_or_default();
             runs.extend(newer.into_values().rev().map(|tables| new_run(order, tables)));
             match (removed.remove(&at).unwrap_or_default(), added.remove(&at).unwrap_or_default()) {

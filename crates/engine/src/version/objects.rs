@@ -1,11 +1,11 @@
-//! The objects that belong to an SSTable.
+//! The storage objects (table, bundle, segments) that belong to an SSTable.
 use super::TableRef;
 use std::collections::BTreeSet;
 use terrace_format::TableId;
 use terrace_storage::placement::{ObjectId, TableMeta};
 
-/// Returns the objects with files that a table needs. A table in a bundle has no file of its own,
-/// so these are the bundle and the table's references.
+/// Returns the objects whose files a table needs. A table in a bundle has no file of its own; it
+/// needs the file of the bundle and the files of its references.
 pub fn files(table: &TableRef) -> impl Iterator<Item = ObjectId> + '_ {
     objects(table).filter(|object| table.meta.within.is_none() || *object != ObjectId::Table(table.meta.id))
 }
@@ -15,13 +15,14 @@ pub fn objects(table: &TableRef) -> impl Iterator<Item = ObjectId> + '_ {
     objects_of(&table.meta)
 }
 
-/// Works like [`objects`], for the metadata of a table.
+/// Works like [`objects`], for a table of which only the metadata is known.
 pub fn objects_of(meta: &TableMeta) -> impl Iterator<Item = ObjectId> + '_ {
     std::iter::once(ObjectId::Table(meta.id)).chain(meta.refs.iter().map(|(object, _)| *object))
 }
 
-/// Returns the objects that were written for `metas`: the tables, their bundles, and the value-log
-/// segments that have the tables' numbers. A segment with any other number existed before.
+/// Returns the objects that a job wrote for the tables `metas`: the tables, their bundles, and the
+/// value-log segments that have the tables' numbers. A segment with any other number existed before
+/// the job.
 pub fn objects_written_with(metas: &[TableMeta]) -> Vec<ObjectId> {
     let tables: BTreeSet<TableId> = metas.iter().map(|meta| meta.id).collect();
     let is_new = |object: &ObjectId| match object {

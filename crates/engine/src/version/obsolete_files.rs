@@ -21,31 +21,31 @@ use terrace_storage::placement::ObjectId;
 /// Tracks obsolete objects. The state lock guards it, and it does no I/O.
 #[derive(Debug, Default)]
 pub struct ObsoleteFiles {
-    /// Objects that the durable version no longer names. Each has a version that needed it at the
-    /// last check. The object is not checked again until this version is dropped.
+    /// Objects that the durable version no longer names. An object may come with a version that
+    /// needed it at the last check. The object is not checked again until this version is dropped.
     obsolete: BTreeMap<ObjectId, Weak<Version>>,
     /// Versions that were live at some time and that readers may still use.
     versions: Vec<Weak<Version>>,
-    /// Memtables that readers may still use. Their values may be in their WAL.
+    /// Memtables that readers may still use. The WAL of such a memtable may contain its values.
     memtables: Vec<Weak<MemTable>>,
     /// The WALs that replay may need, with their bytes (0 until the WAL is sealed). The durable
     /// manifest may name any of them as the start of replay.
     live_wals: BTreeMap<LogId, u64>,
-    /// Obsolete WALs that are kept for readers of the history, with their bytes.
+    /// Obsolete WALs that are kept for readers of the change feed, with their bytes.
     /// `archive_bytes_max` is the limit on the sum of these bytes.
     archived_wals: BTreeMap<LogId, u64>,
     archive_bytes_max: u64,
-    /// The readers of WALs. Each has the oldest WAL that it still needs.
+    /// The readers of the change feed. Each has the number of the oldest WAL that it still needs.
     followers: Vec<Weak<WalFollower>>,
 }
 
-/// A reader of the history. The oldest WAL that it needs, and all later ones, are kept until it is
-/// dropped.
+/// A reader of the change feed. As long as it exists, the oldest WAL that it needs, and all later
+/// ones, are kept.
 #[derive(Debug)]
 pub struct WalFollower(AtomicU64);
 
 impl WalFollower {
-    /// Notes that the reader no longer needs the WALs before `log`.
+    /// Records that the reader no longer needs the WALs before `log`.
     pub fn reached(&self, log: LogId) {
         self.0.store(log.0, Relaxed);
     }
@@ -58,7 +58,8 @@ impl ObsoleteFiles {
         self.versions.push(Arc::downgrade(version));
     }
 
-    /// Adds a memtable that becomes readable. Its values may be only in its WAL.
+    /// Adds a memtable that becomes readable. With value separation, only its WAL may contain its
+    /// values.
     pub fn pin_wal(&mut self, memtable: &Arc<MemTable>) {
         self.memtables.retain(|weak| weak.strong_count() > 0);
         self.memtables.push(Arc::downgrade(memtable));
@@ -69,25 +70,25 @@ impl ObsoleteFiles {
         self.live_wals.insert(log, 0);
     }
 
-    /// Notes that WAL `log` was sealed with a size of `bytes`.
+    /// Records that WAL `log` was sealed with a size of `bytes`.
     pub fn wal_sealed(&mut self, log: LogId, bytes: u64) {
         self.live_wals.entry(log).and_modify(|known| *known = bytes);
     }
 
-    /// Returns the bytes of WAL `log`, if it is sealed and live; else 0.
+    /// Returns the bytes of WAL `log` if the WAL is sealed and replay may need it; otherwise 0.
     pub fn log_bytes(&self, log: LogId) -> u64 {
         self.live_wals.get(&log).copied().unwrap_or(0)
     }
 
-    /// Sets the limit on the bytes of obsolete WALs that are kept. `logs` are the WALs of earlier
-    /// sessions.
+    /// Sets the limit on the bytes of obsolete WALs that are kept for readers of the change feed.
+    /// The WALs in the list were written before the store was opened.
     pub fn keep_wals(&mut self, bytes: u64, live_wals: Vec<(LogId, u64)>) {
         self.archive_bytes_max = bytes;
         self.archived_wals.extend(live_wals);
     }
 
-    /// Returns every WAL that has a part of the history, oldest first, and a follower that keeps
-    /// these WALs.
+    /// Returns every WAL that has a part of the history, oldest first, and a follower: as long as
+    /// the follower exists, these WALs are kept.
     pub fn follow(&mut self) -> (Vec<LogId>, Arc<WalFollower>) {
         let live_wals: Vec<_> = self.archived_wals.keys().chain(self.live_wals.keys()).copied().collect();
         let follower = Arc::new(WalFollower(AtomicU64::new(live_wals.first().map_or(0, |oldest| oldest.0))));
@@ -96,16 +97,17 @@ impl ObsoleteFiles {
         (live_wals, follower)
     }
 
-    /// Marks `tables` obsolete: they are no longer in the live version, and the manifest will
-    /// never name them. The objects that they refer to may still be needed.
+    /// Marks `tables` obsolete: they are no longer in the live version, and the manifest will never
+    /// name them. The objects that the tables refer to are not marked, because other tables may
+    /// need them.
     pub fn never_committed(&mut self, tables: &BTreeSet<TableId>) {
         self.mark_obsolete(tables.iter().map(|table| ObjectId::Table(*table)));
     }
 
-    /// Advances the durable version from `old` to `new`, which removes tables. `transient` are
-    /// objects that were added and removed between the two versions. Replay now starts at
-    /// `replay_from`. The function compares sets of objects, because an edit that moves a table
-    /// deletes and adds it.
+    /// Records that the durable version has advanced from `old` to `new`. Marks obsolete the
+    /// objects that only `old` needs, and the objects in `transient`, which were added and removed
+    /// between the two versions. Replay now starts at `replay_from`. The function compares sets of
+    /// objects, because an edit that moves a table deletes the table and adds it again.
     pub fn durable_advanced(
         &mut self,
         old: &Version,
@@ -135,14 +137,15 @@ impl ObsoleteFiles {
         self.obsolete.extend(objects.into_iter().map(|object| (object, Weak::new())));
     }
 
-    /// Takes the objects that may be deleted now. Objects that `live` or `durable` need are not
-    /// among them.
+    /// Removes the objects that may be deleted now from the list and returns them. Objects that the
+    /// versions `live` or `durable` need are not among them.
     pub fn take_deletable(&mut self, live: &Version, durable: &Version) -> Vec<ObjectId> {
         let pinned: Vec<_> = self.versions.iter().filter_map(Weak::upgrade).collect();
         let followed = self.followers.iter().filter_map(Weak::upgrade).map(|follower| follower.0.load(Relaxed)).min();
         let unread = self.obsolete.iter().filter(|(_, reader)| reader.strong_count() == 0);
         let mut deletable: BTreeSet<_> = unread.map(|(object, _)| *object).collect();
-        // A WAL may also be needed for replay, for readers of the history, or for a memtable.
+        // An obsolete WAL may still be needed for replay, for readers of the change feed, or for
+        // the values of a memtable.
         let needed = self.live_wals.keys().chain(self.archived_wals.keys()).copied();
         let read = self.memtables.iter().filter_map(Weak::upgrade).map(|memtable| memtable.log);
         for log in needed.chain(read) {
@@ -163,21 +166,24 @@ impl ObsoleteFiles {
         deletable.into_iter().collect()
     }
 
-    /// Returns the number of obsolete objects that a reader or a missing sync keeps.
+    /// Returns the number of obsolete objects that are not deleted yet, because a reader needs them
+    /// or a sync is missing.
     pub fn waiting(&self) -> usize {
         self.obsolete.len()
     }
 }
 
-/// Removes from `set` the objects that `version` needs, and returns them. Versions share most of
-/// their chunks. Chunks in `seen` were already compared with the same set, and are skipped.
+/// Removes from `set` the objects that `version` needs, and returns them. `seen` has the chunks
+/// that were already compared with the same set. Versions share most of their chunks, so the
+/// function skips these.
 fn remove_needed(
     set: &mut BTreeSet<ObjectId>,
     version: &Version,
     seen: &mut BTreeSet<*const TableChunk>,
 ) -> Vec<ObjectId> {
     let is_table = |object: &ObjectId| matches!(object, ObjectId::Table(_));
-    // No table refers to another table.
+    // Tables are treated first. They need no search for references, because no table refers to
+    // another table.
     let (mut needed, mut rest) = (Vec::new(), Vec::new());
     for object in set.extract_if(.., is_table) {
         let is_needed = matches!(object, ObjectId::Table(id) if version.has_table(id));
@@ -193,9 +199,9 @@ fn remove_needed(
     needed
 }
 
-/// Removes from `set` the references of `table`. A table with separated values may refer to
-/// thousands of segments while `set` has few objects, or the opposite. The function looks the
-/// elements of the smaller collection up in the larger one.
+/// Removes from `set` the objects that `table` refers to. A table with separated values may refer
+/// to thousands of segments while `set` has few objects, or the opposite. The function looks the
+/// elements of the smaller of the two collections up in the larger one.
 fn remove_referenced(set: &mut BTreeSet<ObjectId>, table: &TableRef, needed: &mut Vec<ObjectId>) {
     if set.len() < table.meta.refs.len() {
         needed.extend(set.extract_if(.., |object| table.refers_to(*object)));
@@ -220,7 +226,8 @@ mod tests {
         ]
     }
 
-    /// A file that earlier checks found pinned is deleted too.
+    /// An obsolete file that earlier checks found pinned by a reader is deleted after the reader
+    /// has ended.
     #[test]
     fn a_pinned_file_is_deleted_after_its_last_reader() {
         let key = || key::lookup(b"a", SeqNo(1));

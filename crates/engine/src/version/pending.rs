@@ -1,11 +1,11 @@
-//! Pending edits: they are installed in the live version, but not in the manifest yet. The queue
-//! has them in the order in which they will be appended to the manifest.
+//! Pending edits: version edits that are installed in the live version, but not in the manifest
+//! yet. The queue has them in the order in which they will be appended to the manifest.
 //!
 //! Edits are committed from the front of the queue, as long as their durability handles are
 //! durable. There are two exceptions to first-in first-out:
 //!
 //! - A flush into level 0 whose table is durable overtakes compactions whose tables are not. This
-//!   is safe, because the flush adds the newest run, which does not depend on the older runs.
+//!   order is safe, because the flush adds the newest run, which does not depend on the older runs.
 //! - A compaction may consume a table before any sync of the table has started. The sync is then
 //!   *cancelled* and the table's file is deleted immediately, so the manifest must never name the
 //!   table. The edit that added the table, the edit that consumed it and all edits between them
@@ -29,12 +29,12 @@ pub struct Pending {
     pub edit: Edit,
     /// The durability handles, one for each table sink that wrote tables of the edit.
     pub handles: Vec<DurabilityHandle>,
-    /// Whether the edit is that of a compaction, not that of a flush.
+    /// Whether the edit is that of a compaction. If not, it is that of a flush.
     pub compaction: bool,
     /// Bytes that become obsolete when the edit is committed: bytes of WALs for a flush, bytes of
     /// tables for a compaction.
     pub retained_bytes: u64,
-    /// The inputs whose sync was cancelled.
+    /// The input tables of the compaction whose sync was cancelled.
     pub sync_cancelled: BTreeSet<TableId>,
     /// The number of this edit: edits are numbered in the order in which they are pushed. The
     /// queue sets the number.
@@ -45,7 +45,7 @@ pub struct Pending {
     pub(super) bound_to: Option<u64>,
 }
 
-/// Edits that are committed as one manifest record.
+/// Several edits that are committed as one manifest record.
 #[derive(Debug)]
 pub struct CommittedRecord {
     /// The edit that has the effect of all edits of the record.
@@ -65,8 +65,8 @@ pub struct Retained {
 
 impl Pending {
     /// Raises the last sequence number and the next file number of this edit to at least those of
-    /// `flush`. `flush` was installed later but is committed before this edit, and these numbers
-    /// must never decrease in the manifest.
+    /// `flush`. The edit `flush` was installed later but is committed before this edit, and these
+    /// two numbers must never decrease in the manifest.
     fn raise_counters(&mut self, flush: &Edit) {
         self.edit.last_sequence = self.edit.last_sequence.max(flush.last_sequence);
         self.edit.next_file_number = self.edit.next_file_number.max(flush.next_file_number);
@@ -142,8 +142,9 @@ impl PendingQueue {
         self.edits.push_back(pending);
     }
 
-    /// Raises the next file number of all edits to at least `next_file`. This is necessary if a
-    /// manifest snapshot with this number is written before these edits.
+    /// Raises the next file number of all pending edits to at least `next_file`. This is necessary
+    /// if a manifest snapshot that contains `next_file` is written before these edits: the number
+    /// must never decrease in the manifest.
     pub fn raise_next_file(&mut self, next_file: u64) {
         for Pending { edit, .. } in &mut self.edits {
             edit.next_file_number = edit.next_file_number.max(Some(next_file));
@@ -151,22 +152,22 @@ impl PendingQueue {
     }
 
     /// Returns the number of edits at the front of the queue that can be committed now. Returns an
-    /// error if the durability handle of a checked edit has failed, so that the edit can never be
+    /// error if the durability handle of an edit has failed, because then the edit can never be
     /// committed.
     pub fn committable(&mut self) -> Result<usize> {
         let durable = self.let_flushes_overtake()?;
         Ok(self.groups(durable).last().map_or(0, |group| group.end))
     }
 
-    /// Returns the manifest records of the first `count` edits. The caller has checked that these
-    /// edits are [`committable`](PendingQueue::committable).
+    /// Returns the manifest records of the first `count` edits. The caller ensures that these edits
+    /// are [`committable`](PendingQueue::committable).
     pub fn records(&self, count: usize) -> Vec<Edit> {
         let of_group = |group| fold(self.edits.range::<Range<usize>>(group).map(|pending| pending.edit.clone())).edit;
         self.groups(count).into_iter().map(of_group).collect()
     }
 
-    /// Removes the first `count` edits from the queue and returns them as records. The caller has
-    /// checked that these edits are [`committable`](PendingQueue::committable).
+    /// Removes the first `count` edits from the queue and returns them as manifest records. The
+    /// caller ensures that these edits are [`committable`](PendingQueue::committable).
     pub fn take_committed(&mut self, count: usize) -> Vec<CommittedRecord> {
         let mut records = Vec::new();
         for group in self.groups(count) {
@@ -177,15 +178,16 @@ impl PendingQueue {
         records
     }
 
-    /// Moves flushes with durable tables before compactions with tables that are not durable. No
-    /// flush passes another flush, or an edit to which it is bound. A flush that is installed
-    /// while a compaction is pending is in level 0 (`DbInner::flush_level`). Returns the number of
-    /// durable edits at the front.
+    /// Moves flushes whose tables are durable before compactions whose tables are not. A flush
+    /// passes no other flush. It also does not move if it is bound to a later edit (`bound_to`).
+    /// The table of a moved flush is in level 0, because every flush that is installed while a
+    /// compaction is pending places its table in level 0 (`DbInner::flush_level`). Returns the
+    /// number of durable edits at the front.
     fn let_flushes_overtake(&mut self) -> Result<usize> {
         let mut front = 0;
         for at in 0..self.edits.len() {
-            // Earlier moves to the front have not changed the positions of this edit and of the
-            // later ones.
+            // Earlier iterations move edits only to the front of the queue, so the position `at`
+            // still has the same edit.
             let pending = &self.edits[at];
             let (durable, bound) = (pending.is_durable()?, pending.bound_to.is_some());
             if durable && at == front {
@@ -204,15 +206,16 @@ impl PendingQueue {
 
     /// Divides the first `count` edits into groups, and returns the range of each group in the
     /// queue. Each group becomes one manifest record. Most groups have one edit. A group has
-    /// several edits if its first edit is bound to a later one (`bound_to`). A group whose last
-    /// edit is not among the first `count` is left out. The cost depends only on `count` and not
-    /// on the length of the queue, because this function is called every few milliseconds.
+    /// several edits if one of them is bound to a later one (`bound_to`). A group whose last edit
+    /// is not among the first `count` is left out. The cost depends only on `count` and not on the
+    /// length of the queue, because this function is called every few milliseconds.
     fn groups(&self, count: usize) -> Vec<Range<usize>> {
         let (mut groups, mut from, mut last) = (Vec::new(), 0, None);
         for (at, pending) in self.edits.range(..count).enumerate() {
             last = last.max(pending.bound_to);
             if last.is_none_or(|last| last == pending.serial) {
-                // The queue never moves an edit that consumes tables, so no later edit belongs to
+                // The group ends at the edit to which its first edit is bound: an edit that
+                // consumes tables. The queue never moves such an edit, so no later edit belongs to
                 // the group.
                 groups.push(from..at + 1);
                 (from, last) = (at + 1, None);
@@ -235,8 +238,8 @@ fn fold(edits: impl IntoIterator<Item = Edit>) -> CommittedRecord {
     CommittedRecord { edit: sum.unwrap_or_default(), transient }
 }
 
-/// Combines `first` and the later edit `second`. A table that the first edit adds and the second
-/// edit deletes is in neither list of the result, but in `transient`.
+/// Combines the edit `first` and the later edit `second` into one. A table that the first edit adds
+/// and the second edit deletes is in neither list of the result, but in `transient`.
 fn compose(mut first: Edit, second: Edit, transient: &mut Vec<AddedTable>) -> Edit {
     for (level, table) in second.deleted {
         match first.added.iter().position(|(at, added)| (*at, added.id) == (level, table)) {
@@ -298,8 +301,9 @@ mod tests {
         let pendings = [
             compaction(&[(2, 1)], &[(3, 2)], &[]),
             flush(10),
-            // This edit is between the flush of table 10 and the edit that consumes table 10, so
-            // it becomes part of the same record, and table 11 with it.
+            // This edit is queued between the flush of table 10 and the compaction that consumes
+            // table 10. Both of these are committed in one manifest record, so this edit becomes
+            // part of it too. Table 11, an output of this edit, is consumed in the same record.
             compaction(&[(1, 3)], &[(2, 11), (2, 12)], &[]),
             compaction(&[(0, 10), (2, 11)], &[(1, 13)], &[10]),
             flush(14),

@@ -23,7 +23,8 @@ pub type TableIter<'a> = iter::FlatMap<
     fn(&'a Arc<TableChunk>) -> slice::Iter<'a, Arc<TableRef>>,
 >;
 
-/// The tables of a run. With an index of their last keys, a search need not visit the tables.
+/// The tables of a run, with an index of the last key of each table, so that a search need not
+/// visit the tables.
 #[derive(Debug)]
 pub struct Tables {
     chunks: Vec<Arc<TableChunk>>,
@@ -38,10 +39,10 @@ pub struct TableChunk {
     tables: Vec<Arc<TableRef>>,
     largest: Fences,
     totals: LevelTotals,
-    /// Whether a table refers to another object.
+    /// Whether any table of the chunk refers to another object, such as a value-log segment.
     has_references: bool,
-    /// The summary of the tables' entry counts. It is set once all counts are known, because they
-    /// do not change after that.
+    /// The summary of the entry counts of the chunk's tables. It is set once all counts are known,
+    /// and never changes, because known counts do not change.
     garbage: OnceLock<ChunkGarbage>,
 }
 
@@ -52,7 +53,7 @@ pub struct ChunkGarbage {
     pub tables: Vec<usize>,
     /// The sum of the bytes of all tables with known entry counts, and the sum of their entries.
     pub counted: (u64, u64),
-    /// The average entry size of the table with the smallest entries, in bytes.
+    /// The average size of an entry in bytes, in the table of the chunk with the smallest average.
     pub smallest_entries: Option<u64>,
 }
 
@@ -85,13 +86,14 @@ impl TableChunk {
         &self.tables
     }
 
-    /// Returns whether a table refers to another object.
+    /// Returns whether any table of the chunk refers to another object, such as a value-log
+    /// segment.
     pub fn has_references(&self) -> bool {
         self.has_references
     }
 
-    /// Returns the summary of the tables' entry counts; `None` while the counts of any table are
-    /// unknown.
+    /// Returns the summary of the entry counts of the chunk's tables; `None` as long as the counts
+    /// of any table are unknown.
     pub fn garbage(&self) -> Option<&ChunkGarbage> {
         if self.garbage.get().is_none() {
             let mut garbage = ChunkGarbage::default();
@@ -195,15 +197,16 @@ impl Tables {
         chunk.checked_sub(1).map_or(0, |before| self.ends[before])
     }
 
-    /// Returns the number of tables at the front for which `is_before` returns true. It must
-    /// return false for all tables after the first one for which it returns false.
+    /// Returns the number of tables at the front of the run for which `is_before` returns true.
+    /// After the first table for which `is_before` returns false, it must return false for all
+    /// tables.
     pub fn partition_point(&self, is_before: impl Fn(&Arc<TableRef>) -> bool) -> usize {
         let chunk = self.chunks.partition_point(|chunk| chunk.tables.last().is_some_and(&is_before));
         let tables = self.chunks.get(chunk).map_or(&[][..], |chunk| &chunk.tables);
         self.start(chunk) + tables.partition_point(&is_before)
     }
 
-    /// Returns the chunk of the first table that ends at or after `internal`.
+    /// Returns the chunk that contains the first table whose last key is at or after `internal`.
     fn chunk_of(&self, order: &KeyOrder, internal: &[u8]) -> usize {
         if self.chunks.len() < 2 {
             return 0; // the common case needs no comparison
@@ -214,8 +217,8 @@ impl Tables {
         self.chunks.partition_point(ends_before)
     }
 
-    /// Returns the index of the first table that ends at or after `internal`; the number of tables
-    /// if there is none.
+    /// Returns the index of the first table whose last key is at or after `internal`. If there is
+    /// no such table, returns the number of tables.
     pub fn first_at_or_after(&self, order: &KeyOrder, internal: &[u8]) -> usize {
         let chunk = self.chunk_of(order, internal);
         self.start(chunk) + self.chunks.get(chunk).map_or(0, |chunk| chunk.largest.first_at_or_after(order, internal))

@@ -23,7 +23,8 @@ impl Segment {
         self.bytes.saturating_sub(self.live)
     }
 
-    /// Returns the segment with `hidden` of its live bytes counted as garbage.
+    /// Returns the segment with `hidden` of its live bytes (bytes of values that only shadowed
+    /// entries reference) counted as garbage.
     pub fn with_shadowed(self, hidden: u64) -> Segment {
         Segment { live: self.live.saturating_sub(hidden), ..self }
     }
@@ -34,7 +35,8 @@ impl Segment {
 pub struct Segments(BTreeMap<ObjectId, Segment>);
 
 impl Segments {
-    /// Makes the segments that `version` references, with the sizes that `bytes_of` knows.
+    /// Makes the list of the segments that `version` references, with the sizes that `bytes_of`
+    /// returns.
     pub fn of(version: &Version, bytes_of: impl Fn(ObjectId) -> Option<u64>) -> Segments {
         let mut segments = Segments::default();
         version.all_tables().for_each(|(_, table)| segments.add(&table.meta));
@@ -45,8 +47,8 @@ impl Segments {
         segments
     }
 
-    /// Adds the references of a table. If the segment is new, its size is set to the referenced
-    /// bytes.
+    /// Adds the references of a table to the segments. If a segment is new in the list, its size is
+    /// set to the bytes that the table references.
     pub fn add(&mut self, table: &TableMeta) {
         for (object, bytes) in table.segments() {
             let segment = self.0.entry(object).or_default();
@@ -69,14 +71,15 @@ impl Segments {
                 touched.insert(object);
             }
         }
-        // The tables are added last, so that moved tables do not count twice.
+        // The added tables are counted after the removed ones are subtracted, so that a table that
+        // moves to another level does not count twice.
         added.iter().for_each(|table| self.add(table));
         let unreferenced =
             |object: ObjectId| self.0.get(&object).filter(|one| one.live == 0).map(|one| (object, one.bytes));
         touched.into_iter().filter_map(unreferenced).collect()
     }
 
-    /// Notes that WAL `log` was sealed with a size of `bytes`.
+    /// Records that WAL `log` was sealed with a size of `bytes`.
     pub fn wal_sealed(&mut self, log: LogId, bytes: u64) {
         let object = ObjectId::Wal(log);
         self.0.entry(object).or_default().bytes = bytes.saturating_sub(header_bytes(object));
@@ -87,8 +90,8 @@ impl Segments {
         self.0.remove(&object);
     }
 
-    /// Returns the segments that at least one table references, ordered by kind and number. All
-    /// other segments are referenced by memtables, or become obsolete without GC.
+    /// Returns the segments that at least one table references, ordered by kind and number. GC need
+    /// not treat any other segment: memtables reference it, or it becomes obsolete without GC.
     pub fn referenced(&self) -> impl Iterator<Item = (ObjectId, Segment)> + '_ {
         self.0.iter().filter(|(_, segment)| segment.live > 0).map(|(object, segment)| (*object, *segment))
     }
@@ -116,8 +119,8 @@ impl Segments {
 }
 
 /// Returns the bytes of a segment's header. They do not count as garbage: GC writes a header for
-/// each new segment, so it would never end. For a WAL these are the bytes of its header and of one
-/// frame header (a frame is the form in which the WAL stores a batch).
+/// each new segment, so GC would never end. For a WAL these are the bytes of the file's header and
+/// of the header of one frame (the form in which the WAL stores a batch).
 fn header_bytes(segment: ObjectId) -> u64 {
     let frames = if matches!(segment, ObjectId::Segment(_)) { 0 } else { 2 };
     (MAGIC.len() + frames * HEADER_BYTES) as u64

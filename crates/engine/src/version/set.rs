@@ -39,8 +39,8 @@ use terrace_storage::{
     placement::{LogKind, LogWriter, ObjectId, Storage, TableMeta},
 };
 
-/// The versions, and the numbers that belong to them. The state lock guards them, and the set does
-/// no I/O.
+/// The live and the durable version, and the numbers that belong to them. The state lock guards
+/// them, and the set does no I/O.
 #[derive(Debug)]
 pub struct VersionSet {
     order: KeyOrder,
@@ -48,21 +48,21 @@ pub struct VersionSet {
     durable: Arc<Version>,
     pending: PendingQueue,
     next_file: u64,
-    /// Table numbers that are reserved for intra-L0 compactions. Each is the number directly above
-    /// that of a flushed or sealed table.
+    /// Table numbers that are reserved for outputs of intra-L0 compactions. Each is the number
+    /// directly above that of a flushed table or of a sealed memtable.
     reserved_numbers: BTreeSet<TableId>,
-    /// The largest flushed sequence number of the live version. `durable_base` is the one in the
-    /// manifest.
+    /// The base of the live version: the largest sequence number in its tables. `durable_base` is
+    /// the base that the manifest records.
     base: SeqNo,
     durable_base: SeqNo,
-    /// The oldest WAL that replay of the live version needs. `durable_replay_from` is the one in
-    /// the manifest.
+    /// The oldest WAL that must be replayed in addition to the tables of the live version.
+    /// `durable_replay_from` is the one that the manifest records.
     replay_from: LogId,
     durable_replay_from: LogId,
     pointers: Pointers,
     durable_pointers: Pointers,
-    /// The number of the next column family. No family of the store had this number or a larger
-    /// one.
+    /// The number of the next column family. It is above the numbers of all families that the store
+    /// ever had.
     next_family: FamilyId,
     /// The obsolete files.
     pub obsolete_files: ObsoleteFiles,
@@ -81,7 +81,7 @@ pub struct Start {
     pub version: Version,
     /// The next free file number.
     pub next_file: u64,
-    /// The largest sequence number in tables.
+    /// The largest sequence number in the tables.
     pub base: SeqNo,
     /// The oldest WAL that must be replayed.
     pub replay_from: LogId,
@@ -147,9 +147,10 @@ impl VersionSet {
         self.next_file
     }
 
-    /// Returns the table number for a memtable that is being sealed. With `reserve_next` the
-    /// following number is reserved. An intra-L0 compaction can later use the reserved number, and
-    /// so take the table's position, although younger tables have larger numbers.
+    /// Returns the table number for a memtable that is being sealed. With `reserve_next` the number
+    /// after it is reserved. The output of an intra-L0 compaction can later use the reserved
+    /// number, and so take the table's position in level 0, although younger tables have larger
+    /// numbers.
     pub fn new_sealed_number(&mut self, reserve_next: bool) -> TableId {
         let table = TableId(self.new_number());
         if reserve_next {
@@ -199,20 +200,22 @@ impl VersionSet {
         self.pending.has_compaction()
     }
 
-    /// Returns the bytes that pending edits keep.
+    /// Returns the bytes of obsolete files that are kept until the pending edits are committed.
     pub fn retained(&self) -> Retained {
         self.pending.retained()
     }
 
-    /// Returns all bytes that pending edits keep, as one sum.
+    /// Returns all bytes of obsolete files that are kept until the pending edits are committed, as
+    /// one sum.
     pub fn retained_bytes(&self) -> u64 {
         let Retained { log_bytes, shadow_bytes } = self.retained();
         log_bytes.saturating_add(shadow_bytes)
     }
 
-    /// Installs a flush. The tables of `edit` contain the memtables up to the sequence number
-    /// `base`, and replay starts at `replay_from`. About `log_bytes` bytes of WALs become obsolete
-    /// with this edit. The edit waits until all `handles` are durable.
+    /// Installs the edit of a flush in the live version. The tables of `edit` contain the memtables
+    /// up to the sequence number `base`, and replay now starts at `replay_from`. About `log_bytes`
+    /// bytes of WALs become obsolete with this edit. The edit stays pending until all `handles` are
+    /// durable.
     pub fn install_flush(
         &mut self,
         mut edit: Edit,
@@ -231,25 +234,26 @@ impl VersionSet {
         Ok(self.install(next, Pending { edit, handles, retained_bytes: log_bytes, ..Pending::default() }))
     }
 
-    /// Returns the inputs of `edit` that the manifest may not name yet. The storage knows whether
-    /// it names them.
+    /// Returns those tables that `edit` removes and that a pending edit adds, so that the manifest
+    /// may not name them yet. The storage layer knows whether the manifest names a table.
     fn uncommitted_inputs<'a>(&'a self, edit: &'a Edit) -> impl Iterator<Item = &'a TableMeta> {
         let added = self.pending.added();
         self.removed_tables(edit).map(|table| &table.meta).filter(move |meta| added.contains(&meta.id))
     }
 
-    /// Returns the tables that are in no level after `edit`. A moved table is not one of them.
+    /// Returns the tables that `edit` deletes and that are in no level afterwards. A table that the
+    /// edit moves to another level is not one of them.
     fn removed_tables<'a>(&'a self, edit: &'a Edit) -> impl Iterator<Item = &'a Arc<TableRef>> {
         let moved: BTreeSet<_> = edit.added.iter().map(|(_, added)| added.id).collect();
         self.live.named(&edit.deleted).map(|(_, table)| table).filter(move |table| !moved.contains(&table.meta.id))
     }
 
-    /// Installs a compaction. Calls `cancel_sync` for each input that the manifest may not name
-    /// yet. `cancel_sync` returns whether it cancelled the input's sync before the sync started.
-    /// An input whose sync was cancelled never becomes durable. Therefore the earlier edit that
-    /// added this input can be committed only together with `edit`, which removes it. So
-    /// `cancel_sync` is called after every step that can fail. The outputs continue to use
-    /// `linked` bytes of the inputs.
+    /// Installs the edit of a compaction in the live version. Calls `cancel_sync` for each input
+    /// that the manifest may not name yet. `cancel_sync` returns true if it cancelled the input's
+    /// sync before the sync started. An input whose sync was cancelled never becomes durable.
+    /// Therefore the earlier edit that added this input can be committed only together with `edit`,
+    /// which removes it. For this reason `cancel_sync` is called after every step that can fail.
+    /// The outputs continue to use `linked` bytes of the inputs.
     pub fn install_compaction(
         &mut self,
         edit: Edit,
@@ -273,7 +277,7 @@ impl VersionSet {
         ))
     }
 
-    /// Returns the version that results from `edit` and the live version.
+    /// Returns the version that results from the live version when `edit` is applied.
     fn next(&self, edit: &Edit) -> Result<Version> {
         self.live.apply(&self.order, edit).map_err(inconsistent)
     }
@@ -285,7 +289,8 @@ impl VersionSet {
         let removed_tables = self.live.named(&edit.deleted).map(|(_, table)| &table.meta);
         let added: Vec<_> = edit.added.iter().map(|(_, added)| meta_of(added, 0)).collect();
         let dead_segments = self.segments.replace(removed_tables, &added).into_iter();
-        // The bytes of WALs that replay may need are already included.
+        // A WAL that replay may need is kept for the replay, even if no table points into it any
+        // more. Its bytes already count as retained and must not be counted twice.
         let kept_anyway = |object| matches!(object, ObjectId::Wal(log) if log >= self.durable_replay_from);
         let unreferenced = dead_segments.filter(|(object, _)| !kept_anyway(*object)).map(|(_, bytes)| bytes);
         pending.retained_bytes = unreferenced.fold(pending.retained_bytes, u64::saturating_add);
@@ -296,16 +301,16 @@ impl VersionSet {
     }
 
     /// Returns how many pending edits can be committed now, and their manifest records in order.
-    /// Returns an error if one of the edits that it checks can never be committed.
+    /// Returns an error if the files of one of these edits can never become durable.
     pub fn committable(&mut self) -> Result<(usize, Vec<Edit>)> {
         let count = self.pending.committable()?;
         Ok((count, self.pending.records(count)))
     }
 
-    /// Notes that the first `count` pending edits are durable in the manifest. These edits were
-    /// [`committable`](VersionSet::committable). Returns the objects to delete, and the replaced
-    /// tables. The caller drops the replaced tables while it holds no lock, because the drop may
-    /// close files.
+    /// Records that the first `count` pending edits, which were
+    /// [`committable`](VersionSet::committable), are durable in the manifest. Returns the objects
+    /// to delete, and the tables that the edits have replaced. The caller must drop the replaced
+    /// tables while it holds no lock, because the drop may close files.
     pub fn mark_committed(&mut self, count: usize) -> Result<(Vec<ObjectId>, Vec<Arc<TableRef>>)> {
         let mut replaced = Vec::new();
         for CommittedRecord { edit, transient } in self.pending.take_committed(count) {
@@ -313,8 +318,8 @@ impl VersionSet {
             self.durable_base = edit.last_sequence.unwrap_or(self.durable_base);
             self.durable_replay_from = edit.log_number.map_or(self.durable_replay_from, LogId);
             self.durable_pointers.extend(edit.compact_pointers);
-            // The records are handled one by one, because a table may be added and deleted within
-            // one batch.
+            // The manifest records are applied one by one, because one record may delete a table
+            // that an earlier record adds.
             self.obsolete_files.durable_advanced(
                 &self.durable,
                 &next,
@@ -327,7 +332,8 @@ impl VersionSet {
         Ok((self.removable(), replaced))
     }
 
-    /// Takes the objects that no version and no reader needs any more.
+    /// Removes the objects that no version and no reader needs any more from the list of obsolete
+    /// files, and returns them.
     pub fn removable(&mut self) -> Vec<ObjectId> {
         let removable = self.obsolete_files.take_deletable(&self.live, &self.durable);
         removable.iter().for_each(|object| self.segments.forget(*object));
@@ -339,7 +345,7 @@ impl VersionSet {
         self.base
     }
 
-    /// Returns the state of a store that would have only the live version.
+    /// Returns the state from which a store with only the live version would start.
     pub fn live_start(&self) -> Start {
         Start {
             version: (*self.live).clone(),
@@ -356,9 +362,9 @@ impl VersionSet {
         self.next_family
     }
 
-    /// Creates or drops a column family, in the live and in the durable version: the manifest has
-    /// recorded `change` already. No edit of a dropped family may be pending. Returns the objects
-    /// to delete.
+    /// Creates or drops a column family in the live and in the durable version. The caller has
+    /// recorded `change` in the manifest already, and ensures that no edit of a dropped family is
+    /// pending. Returns the objects to delete.
     pub fn change_family(&mut self, change: FamilyChange) -> Result<Vec<ObjectId>> {
         if let FamilyChange::Created { id, .. } = &change {
             self.next_family = FamilyId(id.0 + 1);
@@ -391,8 +397,8 @@ impl VersionSet {
         Ok(self.removable())
     }
 
-    /// Returns one edit with the whole durable version: the snapshot at the start of a manifest.
-    /// The pending edits will follow it in that manifest.
+    /// Returns one edit that describes the whole durable version: the snapshot at the start of a
+    /// new manifest. The pending edits will follow the snapshot in that manifest.
     pub fn snapshot(&mut self, requires: &[String]) -> Edit {
         self.pending.raise_next_file(self.next_file);
         let mut edit = Edit {
@@ -416,9 +422,9 @@ impl VersionSet {
         edit
     }
 
-    /// Returns the changes that create the column families of the durable version. If the youngest
-    /// family of the store was dropped, its end is recorded too, so that its number is not assigned
-    /// again.
+    /// Returns the changes that create the column families of the durable version. If the family
+    /// with the largest number was dropped, its drop is included too, so that the store does not
+    /// assign its number again.
     fn family_changes(&self) -> Vec<FamilyChange> {
         let comparator = self.order.name().to_string();
         let families = self.durable.families();
@@ -438,8 +444,8 @@ impl VersionSet {
     }
 }
 
-/// Returns the error for an edit that does not apply. The cause is a bug or damaged memory, never
-/// the caller. Nothing has been changed.
+/// Returns the error for an edit that does not apply to a version. The cause is a bug or damaged
+/// memory, never an argument of the caller. The version is unchanged after this error.
 fn inconsistent(detail: String) -> Error {
     Error::Bug(detail)
 }
@@ -453,14 +459,14 @@ pub struct Manifest {
     snapshot_bytes: u64,
     /// Whether a durable mark (an empty record) is appended after each sync.
     writes_marks: bool,
-    /// The error after which the root file may name another manifest. Nothing more is appended
-    /// then.
+    /// The error after which the root file may name another manifest. If it is set, nothing more is
+    /// appended to this manifest.
     doubt: Option<Error>,
 }
 
 impl Manifest {
-    /// Creates manifest `id` with `snapshot`. The manifest is durable, but the root file does not
-    /// name it yet.
+    /// Creates manifest `id` with the edit `snapshot` at its start. The manifest is durable
+    /// afterwards, but the root file does not name it yet.
     pub fn create(storage: &dyn Storage, id: LogId, snapshot: &Edit) -> Result<Manifest> {
         let create = || {
             let writer = storage.create_log(id, LogKind::Manifest, &snapshot.encode())?;
@@ -468,7 +474,8 @@ impl Manifest {
             Ok(writer)
         };
         let writer = create().inspect_err(|_: &Error| {
-            // The manifest is incomplete. If the removal fails, the next open removes it.
+            // The manifest is incomplete after this error. If it cannot be removed, the next open
+            // removes it.
             let _ = storage.remove(ObjectId::Manifest(id));
         })?;
         let snapshot_bytes = writer.bytes();
@@ -477,15 +484,16 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Appends a durable mark, which states that all edits so far are durable. They are durable
-    /// even without the mark, so an error is ignored here; the next append returns it.
+    /// Appends a durable mark (an empty record), which states that all edits so far are durable.
+    /// They are durable even without the mark. So an error is ignored here; the next append to the
+    /// manifest returns it.
     fn mark(&mut self) {
         if self.writes_marks {
             let _ = self.writer.append(&[]);
         }
     }
 
-    /// Appends `edits` in order and syncs once.
+    /// Appends `edits` in order and syncs the manifest once.
     pub fn log(&mut self, edits: &[Edit]) -> Result<()> {
         self.doubt.clone().map_or(Ok(()), Err)?;
         for edit in edits {
@@ -496,7 +504,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Notes that the root file may name another manifest.
+    /// Records that the root file may name another manifest, because of the error `why`.
     pub fn mark_uncertain(&mut self, why: &Error) {
         self.doubt = Some(why.clone());
     }
@@ -518,10 +526,11 @@ impl Manifest {
     }
 }
 
-/// Returns whether a manifest is too large. A manifest below `limit`, or below twice the size of
-/// its snapshot, is not. A manifest of eight times the size of its snapshot, and at least 1 MiB,
-/// is too large even below `limit`, because most of it is obsolete. Otherwise the manifest of a
-/// small store could become larger than the store.
+/// Returns whether a manifest is too large and should be rewritten. A manifest is not too large if
+/// it is smaller than `limit` or smaller than twice its snapshot. There is one exception below
+/// `limit`: a manifest of at least 1 MiB and at least eight times its snapshot is too large,
+/// because most of it is obsolete. Otherwise the manifest of a small store could become larger than
+/// the store.
 fn exceeds_limit(bytes: u64, snapshot: u64, limit: u64) -> bool {
     const SHORT: u64 = 1 << 20;
     bytes > limit.min((8 * snapshot).max(SHORT)).max(2 * snapshot)
@@ -546,10 +555,10 @@ mod tests {
         assert_eq!(longest(40 << 10, 64 << 10), Some(80 << 10), "twice its snapshot");
     }
 
-    /// Checks a rule for a rewritten manifest. Its snapshot contains the next file number. An edit
-    /// that was installed before may contain a lower number and is appended after the snapshot.
-    /// LevelDB uses the last number and would use file numbers twice, so the edit must not have a
-    /// lower number.
+    /// Checks a rule for a rewritten manifest. The snapshot at its start contains the next file
+    /// number. An edit that was installed before the rewrite may contain a lower number and is
+    /// appended after the snapshot. LevelDB uses the last number in a manifest and would then use
+    /// file numbers twice. So no appended edit may have a lower number than the snapshot.
     #[test]
     fn pending_edits_after_a_snapshot_carry_no_lower_file_number() {
         let mut set = VersionSet::new(KeyOrder::Bytewise, Start { next_file: 10, ..Start::default() });
@@ -560,8 +569,8 @@ mod tests {
         assert_eq!(said, [Some(15), Some(15)], "numbers FALL");
     }
 
-    /// If the edit that consumes a table is refused, the edit that added the table still waits for
-    /// the table.
+    /// If the edit that consumes a table is refused, the sync of the table must not be cancelled:
+    /// the edit that added the table still waits for it.
     #[test]
     fn a_refused_edit_cancels_no_sync() {
         let mut set = VersionSet::new(KeyOrder::Bytewise, Start { next_file: 10, ..Start::default() });

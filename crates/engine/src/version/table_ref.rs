@@ -13,17 +13,18 @@ use terrace_storage::placement::{ObjectId, Storage, Table, TableMeta};
 /// A reference to a table of a version, with properties that become known while the table is in
 /// use.
 pub struct TableRef {
-    /// The metadata of the table, with `refs` sorted.
+    /// The metadata of the table. Its list of referenced objects (`refs`) is sorted.
     pub meta: TableMeta,
-    /// The number of further fruitless seeks until a seek compaction of the table is due.
+    /// The number of fruitless seeks that the table may still have until its seek compaction is
+    /// due.
     seek_budget: AtomicI64,
     /// Whether the seek budget was extended.
     budget_extended: AtomicBool,
     /// The open table. The first read opens it, and it stays open as long as any version has the
     /// table.
     table: OnceLock<Arc<dyn Table>>,
-    /// Whether the table has range tombstones. It is set when the table is opened for this
-    /// purpose, because the manifest does not have this information.
+    /// Whether the table has range tombstones. The manifest does not have this information, so it
+    /// is known only after the table has been opened to determine it.
     deletes: OnceLock<bool>,
     /// The entry counts, once they are known.
     contents: OnceLock<Contents>,
@@ -40,7 +41,7 @@ impl fmt::Debug for TableRef {
 const BYTES_PER_SEEK: u64 = 16 << 10;
 const SEEK_BUDGET_MIN: i64 = 100;
 
-/// Returns the seek budget for a table of this size.
+/// Returns the seek budget for a table with the size in `meta`.
 fn initial_seek_budget(meta: &TableMeta) -> i64 {
     i64::try_from(meta.bytes / BYTES_PER_SEEK).unwrap_or(i64::MAX).max(SEEK_BUDGET_MIN)
 }
@@ -69,7 +70,8 @@ impl TableRef {
         }
     }
 
-    /// Determines whether the table has range tombstones. The call does I/O unless this is known.
+    /// Determines whether the table has range tombstones, unless this is already known. The call
+    /// may do I/O.
     pub fn load_range_deletes(&self, storage: &dyn Storage) -> terrace_storage::Result<()> {
         if self.deletes.get().is_none() {
             let deletes = self.open(storage)?.range_tombstones()?.is_some();
@@ -83,7 +85,7 @@ impl TableRef {
         self.deletes.get() == Some(&true)
     }
 
-    /// Loads the entry counts unless they are known. The call does I/O.
+    /// Loads the entry counts of the table, unless they are already known. The call may do I/O.
     pub fn load_contents(&self, storage: &dyn Storage) -> terrace_storage::Result<()> {
         if self.contents().is_none() {
             let table = self.open(storage)?;
@@ -122,8 +124,8 @@ impl TableRef {
         KeyRange { from: Some(self.smallest()), to: Some(self.largest()) }
     }
 
-    /// Returns the table with the run number `run`, for an edit that moves it into this sorted
-    /// run.
+    /// Returns a copy of the reference with the run number `run`, for an edit that moves the table
+    /// into this sorted run.
     pub fn in_run(self: &Arc<Self>, run: u64) -> Arc<TableRef> {
         if self.meta.run == run {
             return self.clone(); // keeps its seek budget
@@ -146,7 +148,8 @@ impl TableRef {
     /// whether the budget is not exhausted any more.
     pub fn extend_seek_budget(&self, seeks: u64) -> bool {
         let more = i64::try_from(seeks).unwrap_or(i64::MAX) - initial_seek_budget(&self.meta);
-        // Readers may have charged further seeks after the budget was exhausted.
+        // Readers may have charged further seeks after the budget was exhausted, so the sum may
+        // still be below zero.
         more > 0 && !self.budget_extended.swap(true, Relaxed) && self.seek_budget.fetch_add(more, Relaxed) + more > 0
     }
 

@@ -26,7 +26,8 @@ impl LevelTotals {
         })
     }
 
-    /// Returns the sum of both. The sums saturate, because a manifest may declare any size.
+    /// Returns the sums over the tables of `self` and `other`. The sums saturate, because a damaged
+    /// manifest may declare any size.
     pub fn plus(&self, other: &LevelTotals) -> LevelTotals {
         LevelTotals {
             tables: self.tables + other.tables,
@@ -36,7 +37,7 @@ impl LevelTotals {
         }
     }
 
-    /// Returns the difference, at least 0 in each field.
+    /// Returns the difference `self` minus `other`, at least 0 in each field.
     pub fn minus(&self, other: &LevelTotals) -> LevelTotals {
         LevelTotals {
             tables: self.tables.saturating_sub(other.tables),

@@ -32,12 +32,14 @@ pub struct Version {
     pub levels: [Level; LEVELS],
     /// All runs; see [`runs`](Version::runs).
     runs: Vec<(usize, Run)>,
-    /// The tables by number. The index of the default family has the tables of all families, with
-    /// their level numbers of [`FamilyId::level`].
+    /// The tables by number. In the version of the default family, this index has the tables of all
+    /// families, with their level numbers of [`FamilyId::level`].
     index: Arc<TableIndex>,
-    /// The other column families, in the version of the default family; else empty.
+    /// The other column families. Only the version of the default family has them; in any other
+    /// version the map is empty.
     families: Arc<Families>,
-    /// The bytes of compaction that range reads of level 0 have paid for.
+    /// The bytes of compaction that the range reads of this version have paid for. A compaction of
+    /// level 0 is due once they pay for it.
     range_read_charge: RangeReadCharge,
     no_tombstone_plan: PlanMemo,
 }
@@ -54,8 +56,8 @@ pub struct Family {
     pub version: Arc<Version>,
 }
 
-/// The inputs of the policy for which it is known that no tombstone compaction of this version
-/// pays off. A clone of the version starts without this information.
+/// The policy inputs with which no tombstone compaction of this version pays off, if such inputs
+/// are known. A clone of the version starts without this knowledge.
 #[derive(Debug, Default)]
 struct PlanMemo(Mutex<Option<[u64; 4]>>);
 
@@ -66,7 +68,8 @@ impl Clone for PlanMemo {
 }
 
 /// The bytes of compaction that range reads of one version have paid for. The next version starts
-/// at 0. Otherwise a growing level 0 would be compacted because of reads of earlier versions.
+/// at 0. Otherwise reads of earlier versions would cause a compaction of a level 0 that has grown
+/// since.
 #[derive(Debug, Default)]
 struct RangeReadCharge(AtomicU64);
 
@@ -116,13 +119,15 @@ impl Version {
         self.index.get(id).is_some()
     }
 
-    /// Returns whether it is known that no tombstone compaction pays off with `inputs`.
+    /// Returns whether it is known that no tombstone compaction pays off with the policy inputs
+    /// `inputs`.
     pub fn has_no_tombstone_plan(&self, inputs: [u64; 4]) -> bool {
         *self.no_tombstone_plan.0.lock() == Some(inputs)
     }
 
-    /// Notes that no tombstone compaction pays off with `inputs`. The entry counts of all tables
-    /// must be known, because new counts could change the result.
+    /// Records that no tombstone compaction pays off with the policy inputs `inputs`. The entry
+    /// counts of all tables must be known, because counts that become known later could change the
+    /// result.
     pub fn set_no_tombstone_plan(&self, inputs: [u64; 4]) {
         *self.no_tombstone_plan.0.lock() = Some(inputs);
     }
@@ -156,9 +161,9 @@ impl Version {
         self.levels.iter().enumerate().flat_map(|(level, l)| l.tables().map(move |table| (level, table)))
     }
 
-    /// Charges a range read, which probed every run of level 0: it pays for `bytes_per_run` bytes
-    /// of compaction per run. When the charges have paid for a compaction of level 0 into level 1,
-    /// returns the oldest table of level 0, but only once.
+    /// Charges a range read, which probed every run of level 0. The read pays for `bytes_per_run`
+    /// bytes of compaction for each run. When all charges together pay for a compaction of level 0
+    /// into level 1, returns the oldest table of level 0, but only once.
     pub fn charge_range_read(&self, bytes_per_run: u64) -> Option<TableId> {
         const GRAIN: u64 = 1 << 20; // compute the price once per MiB of charges, not per read
         let oldest = self.levels[0].runs.last().filter(|_| bytes_per_run > 0)?;
@@ -174,9 +179,9 @@ impl Version {
             .flatten()
     }
 
-    /// Returns the version that results from `edit`, or a description of the reason why the edit
-    /// does not apply. The new version shares all chunks of tables that the edit does not touch,
-    /// and does not check them again.
+    /// Returns the version that results from this version when `edit` is applied. If the edit does
+    /// not apply, returns a description of the reason. The new version shares all chunks of tables
+    /// that the edit does not change, and does not check them again.
     pub fn apply(&self, order: &KeyOrder, edit: &Edit) -> Result<Version, String> {
         let in_other = |level: &usize| *level >= LEVELS;
         let levels = || edit.deleted.iter().map(|(level, _)| level).chain(edit.added.iter().map(|(level, _)| level));
@@ -207,7 +212,7 @@ impl Version {
         Ok(next)
     }
 
-    /// Does the work of [`apply`](Version::apply) in one tree.
+    /// Applies `edit` to one tree, as [`apply`](Version::apply) describes.
     fn apply_to_tree(&self, order: &KeyOrder, edit: &Edit) -> Result<Version, String> {
         let mut removed: [Vec<Arc<TableRef>>; LEVELS] = Default::default();
         let mut removed_ids = BTreeMap::new();
@@ -300,7 +305,8 @@ fn change_family(families: &mut Families, change: &FamilyChange) -> Result<(), S
     }
 }
 
-/// Returns the part of `edit` that concerns the tables of `family`, with levels of its tree.
+/// Returns the part of `edit` that concerns the tables of `family`. The level numbers in the result
+/// are those within the family's tree.
 fn part_of(edit: &Edit, family: FamilyId) -> Edit {
     let level_in = |number: usize| {
         let (of, level) = FamilyId::of_level(number);

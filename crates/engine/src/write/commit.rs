@@ -1,5 +1,5 @@
-//! The stages of a write group (the writes of one group commit): the leader appends them to the
-//! WAL, inserts them into the memtable, and publishes them to readers.
+//! The stages of a write group (the writes of one group commit). The commit leader appends the
+//! group to the WAL, inserts it into the memtable, and makes it visible to readers.
 use super::{
     families::{self, InsertTargets},
     group::LeaderGuard,
@@ -12,14 +12,15 @@ use std::sync::Arc;
 use terrace_format::{SeqNo, batch::Batch};
 use terrace_storage::BlockingScope;
 
-/// Upper bound, in bytes, of the buffer that is kept for the next single operation.
+/// Maximum size, in bytes, of a batch buffer that is kept for the next write of a single operation.
 const REUSED_BATCH_BYTES_MAX: usize = 64 << 10;
-/// A write group of at least this many bytes hands the leadership over before its insert, even if
-/// no writer waits yet.
+/// The commit leader of a write group of at least this many bytes hands the leadership over before
+/// it inserts the group into the memtable, even if no writer waits yet.
 const LONG_INSERT_BYTES: usize = 64 << 10;
 
-/// Commits one write group: appends it to the WAL, inserts it into the memtable, and publishes it.
-/// An error stops the store, because the content of the WAL is unknown after it.
+/// Commits one write group: appends it to the WAL, inserts it into the memtable, and makes it
+/// visible to readers. After an error the content of the WAL is unknown, so the error stops the
+/// store.
 pub(super) fn commit(
     shared: &Arc<DbInner>,
     leader: &mut LeaderGuard<'_, Box<WriterState>>,
@@ -44,15 +45,15 @@ fn write_group(
     }
     let mut began = None;
     if sync {
-        // The idle timer and `wait_durable` sync with an empty batch. No write is blocked by such
-        // a sync.
+        // The idle timer and `wait_durable` sync with an empty batch. Such a sync blocks no write,
+        // so it does not count as a blocking sync.
         let _blocking = (!batch.is_empty()).then(BlockingScope::new);
         let started = shared.clock.now();
         shared.options.notify(|| Event::SyncBegin);
         writer.wal.sync(&shared.closed_wals, last)?;
         let sync_time = shared.clock.since(started);
-        // The writers of this group are likely to write again soon, together with the writers that
-        // joined the queue during the sync.
+        // The next leader may wait for this many writers: the writers of this group are likely to
+        // write again soon, together with the writers that joined the queue during the sync.
         let writers = 1 + leader.followers() + leader.queue_len();
         leader.state().last_group = GroupStats { writers, sync_time };
         began = Some(started);
@@ -70,8 +71,8 @@ fn write_group(
     Ok(last)
 }
 
-/// Appends `batch` to the WAL. If the disk is full, the function commits pending edits
-/// immediately, waits for jobs and readers that may free space, and appends again, to a new WAL,
+/// Appends `batch` to the WAL. If the disk is full, the function commits pending edits immediately
+/// and waits for jobs and readers that may free space. Then it appends the batch to a new WAL,
 /// because the end of the full WAL is unknown (see [`resume`]). With value separation there is no
 /// second attempt: SSTables would point into the full WAL, which would then have to be synced on a
 /// full disk.
@@ -89,9 +90,9 @@ fn append(shared: &Arc<DbInner>, writer: &mut WriterState, batch: &mut Batch) ->
     appended.map_err(|still| if still.is_no_space() { full } else { still })
 }
 
-/// Inserts a write group with assigned sequence numbers into the memtable. With
-/// `pipelined_writes`, if writers wait or the group is large, the leader hands the leadership over
-/// before the insert. The next group's WAL append then runs concurrently with this insert.
+/// Inserts a write group, whose sequence numbers are assigned, into the memtable. With
+/// `pipelined_writes`, the leader hands the leadership over before the insert if writers wait or
+/// the group is large. The next leader then appends its group to the WAL while this insert runs.
 fn insert(shared: &DbInner, leader: &mut LeaderGuard<'_, Box<WriterState>>, head: &[u8], batch: Batch) {
     let worthwhile = leader.queue_len() > 0 || batch.byte_len() >= LONG_INSERT_BYTES;
     if shared.options.pipelined_writes && worthwhile {

@@ -16,8 +16,8 @@ pub struct InsertTargets {
 }
 
 impl InsertTargets {
-    /// Returns the memtables for the families of `batch`. Creates the memtable of a family that has
-    /// had no write since the last rotation.
+    /// Returns the memtables for the column families of `batch`. Creates the memtable of a family
+    /// if this is the family's first write since the last rotation of the WAL.
     pub fn of(shared: &DbInner, writer: &mut WriterState, batch: &Batch) -> InsertTargets {
         let families = if batch.has_families() { families_of(shared, writer, batch) } else { Vec::new() };
         InsertTargets { mem: writer.mem.clone(), families }
@@ -40,9 +40,10 @@ pub fn insert(shared: &DbInner, writer: &mut WriterState, head: &[u8], batch: &B
     }
 }
 
-/// Returns an error if `batch` writes to a column family that does not exist. No memtable would
-/// take the operation, and the manifest would never cover its sequence number. The caller leads:
-/// a family is dropped only between two write groups.
+/// Returns an error if `batch` writes to a column family that does not exist. Such a write must be
+/// refused: no memtable would take the operation, and the manifest would never cover its sequence
+/// number. The caller must be the commit leader, because a family is dropped only between two write
+/// groups.
 #[inline]
 pub fn check_exist(shared: &DbInner, batch: &Batch) -> Result<()> {
     if batch.has_families() { check_each(shared, batch) } else { Ok(()) }
@@ -72,10 +73,11 @@ fn families_of(shared: &DbInner, writer: &mut WriterState, batch: &Batch) -> Vec
     targets.into_iter().collect()
 }
 
-/// Creates the memtable of `family` and shows it to readers.
+/// Creates the memtable of `family` and adds it to the view of readers.
 fn create_memtable(shared: &DbInner, writer: &mut WriterState, family: FamilyId) {
     let state = shared.state.lock();
-    // Without a Bloom filter, which would take as much memory in each family.
+    // Only memtables of the default column family get a Bloom filter. A filter for each further
+    // family would take as much memory again.
     let mem = Arc::new(MemTable::new(shared.order.clone(), writer.mem.log, 0, shared.storage.budget()));
     shared.set_view(&state, |view| {
         let mut families = BTreeMap::clone(&view.families);
@@ -85,7 +87,8 @@ fn create_memtable(shared: &DbInner, writer: &mut WriterState, family: FamilyId)
     writer.families.insert(family, mem);
 }
 
-/// Returns the memtables of column families after a rotation: `full` are sealed.
+/// Returns the memtables of column families after a rotation of the WAL, which has sealed the
+/// memtables `full`.
 pub fn sealed(
     families: &Arc<BTreeMap<FamilyId, FamilyMemtables>>,
     full: BTreeMap<FamilyId, Arc<MemTable>>,

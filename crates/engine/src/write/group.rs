@@ -1,14 +1,14 @@
-//! Group commit: one writer is the leader. It writes the batches of its followers together with
-//! its own batch, and passes the result to each follower.
+//! Group commit: one writer is the leader. It writes the batches of its followers together with its
+//! own batch, and passes the result to each follower.
 //!
 //! Source of the idea: LevelDB's `DBImpl::Write`. One append and one sync are enough for the whole
 //! write group.
 //!
 //! - The *leader state* is the data that only a leader may use. While no writer leads, the queue
-//!   holds it. Otherwise each leader passes it to the next leader, in queue order.
+//!   holds the leader state. Otherwise each leader passes it to the next leader, in queue order.
 //! - A writer that finds the leader state in the queue leads immediately and allocates nothing.
-//! - A writer that waits without a sync spins for a while before it sleeps. To wake a sleeping
-//!   writer takes about 50 µs, and the store would write nothing during this time.
+//! - A writer that waits, but not for a sync, spins for a while before it sleeps. To wake a
+//!   sleeping writer takes about 50 µs, and the store would write nothing during this time.
 use crate::{
     Error, Result,
     sync::{
@@ -28,17 +28,17 @@ use terrace_format::{
 
 /// Upper bound of the bytes of a write group.
 const GROUP_BYTES_MAX: usize = 1 << 20;
-/// If the leader's own write is small, its followers may add at most this many bytes. This bounds
-/// the latency of the small write.
+/// If the leader's own write is small, its followers may add at most this many bytes. The limit
+/// bounds the latency of the small write.
 const SMALL_BYTES: usize = 128 << 10;
 
 /// A write that is about to join the queue.
 pub enum WriteRequest<'a> {
-    /// One operation, not encoded yet.
+    /// One operation that is not encoded as a batch yet.
     Single(Op<'a>),
     /// Any number of operations, possibly none.
     Batch(Batch),
-    /// Operations that are written only if the condition holds at their place in the history.
+    /// Operations that are written only if a condition is true at their position in the history.
     Conditional(Box<ConditionalWrite>),
     /// No operation: the caller needs the leader state for itself and accepts no followers.
     Exclusive,
@@ -72,19 +72,19 @@ impl WriteRequest<'_> {
     }
 }
 
-/// The condition of a conditional write, for instance that no key that a transaction has read was
-/// written since.
+/// The condition of a conditional write. An example: since the snapshot of a transaction, no other
+/// write has changed a key that the transaction has read.
 pub trait WriteCondition: Send + Sync {
-    /// Decides whether a batch may be written directly after `group`, the batches of the write
-    /// group so far. Every earlier group is in the memtables. Returns false if the decision needs
-    /// I/O and `may_read` is false.
+    /// Decides whether a batch may be written directly after the operations in `group`, which the
+    /// current write group has so far. The writes of every earlier group are in the memtables.
+    /// Returns false if the decision needs I/O and `may_read` is false.
     ///
     /// # Errors
     /// The reason why the batch must not be written.
     fn check(&self, group: &Batch, may_read: bool) -> Result<bool>;
 }
 
-/// A batch with its condition. It is boxed, so that other requests stay small.
+/// A batch with its condition. The request contains it in a box, so that other requests stay small.
 pub struct ConditionalWrite {
     pub batch: Batch,
     pub condition: Arc<dyn WriteCondition>,
@@ -100,8 +100,8 @@ pub struct QueuedWrite {
 
 /// The queue of writers. It holds the leader state while no writer leads.
 pub struct Queue<T> {
-    // A leaf lock, except that a writer's own `status` may be locked while it is held. No I/O is
-    // done under it.
+    // A leaf lock, with one exception: a thread that holds it may lock the `status` of a writer. No
+    // I/O is done under it.
     list: Mutex<WriterList<T>>,
     queue_len: AtomicUsize, // length of the list, as a hint without the lock
 }
@@ -124,17 +124,17 @@ enum Status<T> {
     Done(Result<SeqNo>),
 }
 
-/// The result of joining the queue.
+/// The result of joining the writer queue.
 pub enum JoinResult<'a, T> {
-    /// The caller is the leader. The value contains its request.
+    /// The caller is the leader. The guard is its leadership, and the request is its own.
     Leader(LeaderGuard<'a, T>, WriteRequest<'a>),
-    /// A leader has written the request.
+    /// A leader has written the request of the caller.
     Done(Result<SeqNo>),
 }
 
-/// The leadership, with the duty to complete the followers. If it is dropped without
-/// [`complete`](LeaderGuard::complete), for instance by a panic, the drop hands the leadership
-/// over and returns an error to the followers.
+/// A guard: the leadership, with the duty to complete the followers. If a leader drops the guard
+/// without [`complete`](LeaderGuard::complete), for instance in a panic, the drop hands the
+/// leadership over and returns an error to the followers.
 pub struct LeaderGuard<'a, T> {
     queue: &'a Queue<T>,
     leader_state: Option<T>,
@@ -148,8 +148,9 @@ impl<T> Queue<T> {
         Queue { list: Mutex::new(list), queue_len: AtomicUsize::new(0) }
     }
 
-    /// Makes the caller the leader immediately if no other writer leads. Otherwise waits until the
-    /// caller becomes the leader, or until a leader has written its request.
+    /// Adds the caller to the queue. If no other writer leads, the caller becomes the leader
+    /// immediately. Otherwise it waits until it becomes the leader, or until a leader has written
+    /// its request.
     pub fn join<'a>(&'a self, request: WriteRequest<'a>, sync: bool) -> JoinResult<'a, T> {
         let mut list = self.list.lock();
         if let Some(leader_state) = list.leader_state.take() {
@@ -235,10 +236,10 @@ impl<T> LeaderGuard<'_, T> {
     }
 
     /// Adds waiting writers to the write group, in queue order, and appends their operations to
-    /// `batch`. Stops at the first writer that needs a sync which the leader does not make, that
-    /// is exclusive, or that would make the group too large. `admits` checks whether a write may
-    /// join the given group. A write that it refuses is completed with the error; one that it
-    /// cannot decide on waits for the next group, which it leads.
+    /// `batch`. Stops at the first writer that cannot join: it needs a sync that the leader does
+    /// not make, it is exclusive, or it would make the group too large. `admits` decides whether a
+    /// write may join the group so far. If `admits` returns an error, the write is completed with
+    /// this error. If `admits` returns false, the write waits and leads the next group.
     #[inline]
     pub fn collect_followers(
         &mut self,
@@ -246,7 +247,7 @@ impl<T> LeaderGuard<'_, T> {
         sync: bool,
         admits: impl Fn(&QueuedWrite, &Batch) -> Result<bool>,
     ) {
-        // A writer that arrives after this check waits for the next write group.
+        // If a writer arrives after this check, it waits for the next write group.
         if self.queue_len() > 0 {
             self.collect_queued(batch, sync, admits);
         }
@@ -285,8 +286,8 @@ impl<T> LeaderGuard<'_, T> {
         self.queue.queue_len.store(list.writers.len(), Relaxed);
     }
 
-    /// Hands the leadership to the next writer in the queue. The followers still wait for
-    /// [`complete`](LeaderGuard::complete).
+    /// Hands the leadership to the next writer in the queue. The followers of this leader still
+    /// wait for [`complete`](LeaderGuard::complete).
     pub fn hand_over(&mut self) {
         let Some(leader_state) = self.leader_state.take() else { return };
         let mut list = self.queue.list.lock();
@@ -304,8 +305,8 @@ impl<T> LeaderGuard<'_, T> {
         }
     }
 
-    /// Hands the leadership over, if this has not been done, and completes all followers with
-    /// `outcome`.
+    /// Completes all followers with `outcome`. Hands the leadership over first, unless this leader
+    /// has already done so.
     #[inline]
     pub fn complete(mut self, outcome: Result<SeqNo>) -> Result<SeqNo> {
         self.hand_over();
@@ -339,8 +340,8 @@ mod tests {
         thread,
     };
 
-    /// Leads as the write path does when it hands the leadership over before it completes the
-    /// followers.
+    /// Writes `op` through the queue. If the caller becomes the leader, it hands the leadership
+    /// over before it completes its followers, as the write path may do.
     fn write(queue: &Queue<u64>, op: Op<'_>, sync: bool) -> Result<SeqNo> {
         match queue.join(WriteRequest::Single(op), sync) {
             JoinResult::Done(outcome) => outcome,
@@ -375,7 +376,7 @@ mod tests {
         assert_eq!((list.leader_state, list.writers.len(), queue.queue_len()), (Some(1600), 0, 0));
     }
 
-    /// An exclusive request leads alone, between two write groups.
+    /// A writer with an exclusive request leads alone, between two write groups.
     #[test]
     fn an_exclusive_request_joins_no_group() {
         let queue = Queue::new(0);

@@ -1,5 +1,5 @@
-//! A model check of the writer queue (`make loom`): it runs a few writers in every order. If a
-//! writer is never woken, the model fails with a deadlock.
+//! A model check of the writer queue (`make loom`): the model checker Loom runs a few writers in
+//! every order. If a writer is never woken, the check fails with a deadlock.
 use super::group::{JoinResult, Queue, WriteRequest};
 use crate::{Error, Result};
 use loom::{model::Builder, sync::Arc, thread};
@@ -16,9 +16,9 @@ fn model(scene: impl Fn() + Send + Sync + 'static) {
     builder.check(scene);
 }
 
-/// Writes one operation as the write path does. With `early` the leader hands the leadership over
-/// before it completes the followers. Returns the sequence number of the last operation in the
-/// write group.
+/// Writes one operation through the writer queue, as the write path does. If `early` is set, the
+/// leader hands the leadership over before it completes the followers. Returns the sequence number
+/// of the last operation in the write group.
 fn write(queue: &Queue<u64>, early: bool, sync: bool) -> Result<SeqNo> {
     match queue.join(WriteRequest::Single(Op::Delete(b"k")), sync) {
         JoinResult::Done(outcome) => outcome,

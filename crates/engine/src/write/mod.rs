@@ -64,9 +64,9 @@ pub use writer::WritePath;
 use writer::{GroupStats, WriterState};
 
 impl WritePath {
-    /// Writes `request`, alone or as part of a write group. Returns the sequence number of the
-    /// last operation of the group. If the group is empty, this is the last sequence number before
-    /// the group. An empty batch with `sync` makes all earlier writes durable.
+    /// Writes `request`, alone or as part of a write group. Returns the sequence number of the last
+    /// operation of the group. If the group has no operation, returns the last sequence number
+    /// before the group. An empty batch with `sync` makes all earlier writes durable.
     pub fn write(&self, shared: &Arc<DbInner>, request: WriteRequest<'_>, sync: bool) -> Result<SeqNo> {
         if sync {
             let _counted = Counted::one_more(&self.syncing_closed_wals);
@@ -132,14 +132,15 @@ impl WritePath {
             condition.check(group, false)
         });
         let writer = leader.state();
-        // The bytes of the followers have not been charged yet.
+        // The leader has charged its own bytes to the throttle debt already, when it waited for
+        // room. Now it charges the bytes of its followers.
         writer.throttle_debt.charge(writer.delay_per_byte * (batch.byte_len() - own_bytes) as f64);
         commit(shared, leader, batch, sync)
     }
 
-    /// Waits until as many writers are in the queue as the last synced write group had. The
-    /// members of that group are about to write again. Without this wait, every second sync would
-    /// have only one writer. The wait is at most `group_commit_wait_us`, and at most half of the
+    /// Waits until as many writers are in the queue as the last synced write group had. The writers
+    /// of that group are likely to write again now. Without this wait, every second sync would
+    /// serve only one writer. The wait is at most `group_commit_wait_us`, and at most half of the
     /// time that the last sync took.
     fn wait_for_followers(&self, shared: &DbInner, last_group: &GroupStats) {
         let wait_max = Duration::from_micros(shared.options.group_commit_wait_us).min(last_group.sync_time / 2);
@@ -152,9 +153,9 @@ impl WritePath {
         }
     }
 
-    /// Seals the active memtable, unless it is empty, and rotates the WAL. The caller waits while
-    /// too many memtables wait for their flush. Returns the last unlogged write, if the manifest is
-    /// not known to cover it.
+    /// Seals the active memtable, unless it is empty, and rotates the WAL. If too many memtables
+    /// already wait for their flush, waits until one more may be sealed. Returns the sequence
+    /// number of the last unlogged write, if the manifest is not known to cover it.
     pub fn seal(&self, shared: &Arc<DbInner>) -> Result<Option<SeqNo>> {
         let mut leader = self.lead_exclusively(shared)?;
         let writer = leader.state();
@@ -168,8 +169,9 @@ impl WritePath {
 }
 
 impl WritePath {
-    /// Calls `change` between two write groups. The manifest then covers all earlier writes, and
-    /// every edit of column family `family`. No compaction of the family may start during the call.
+    /// Calls `change` between two write groups, at a moment when the manifest covers all earlier
+    /// writes and every edit of column family `family`. The caller ensures that no compaction of
+    /// the family starts during the call.
     pub fn settle_family(
         &self,
         shared: &Arc<DbInner>,
@@ -179,21 +181,23 @@ impl WritePath {
         let mut leader = self.lead_exclusively(shared)?;
         let writer = leader.state();
         shared.check_writable(&shared.state.lock())?;
-        // A pipelined insert may still be about to write to a memtable that looks empty.
+        // An earlier leader may still insert its group into a memtable that looks empty (pipelined
+        // writes).
         wait_visible(shared, writer.last)?;
         if !writer.is_empty() {
             seal_memtable(shared, writer)?;
         }
         shared.wait_until(|state| state.sealed == 0)?;
         shared.commit_storage()?;
-        // This does not wait for edits of other families, whose compactions go on.
+        // The leader waits only for pending edits of this column family. Compactions of other
+        // families continue and add edits, so a wait for all edits might never end.
         let last = writer.last;
         shared.wait_until(|state| state.versions.durable_base() >= last && !state.versions.has_pending(family))?;
         change()
     }
 }
 
-/// Counts a writer until this value is dropped, even by a panic.
+/// Counts a writer in the referenced counter, until this value is dropped (even by a panic).
 struct Counted<'a>(&'a AtomicUsize);
 
 impl Counted<'_> {
@@ -209,14 +213,14 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// Syncs closed WALs before a synced write joins the queue. There may be dozens of closed WALs; if
-/// a commit leader synced them, all other writers would have to wait. The leader syncs only those
-/// WALs that are closed after this call.
+/// Syncs closed WALs before a synced write joins the queue. There may be dozens of closed WALs. If
+/// a commit leader synced them, all other writers would have to wait. So the leader syncs only
+/// those WALs that are closed after this call.
 fn sync_closed_wals(shared: &Arc<DbInner>, request: &WriteRequest<'_>) -> Result<()> {
     let Some(newest) = shared.closed_wals.newest() else { return Ok(()) };
     shared.check_writable(&shared.state.lock())?;
-    // While the leader replaces a WAL, only the leader knows when the older WALs are no longer
-    // used.
+    // The sync stops while the commit leader replaces a WAL after an error, because only the leader
+    // knows when the older WALs are no longer used.
     let goes_on = || {
         let state = shared.state.lock();
         shared.check_writable(&state).is_ok() && !state.replacing_wal

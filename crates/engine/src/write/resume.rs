@@ -1,10 +1,10 @@
 //! Resumes writes after a full disk, without a reopen of the store.
 //!
-//! After a failed append or sync, the end of the WAL is unknown: part or all of a refused batch
-//! may be there. But memory still has every acknowledged write. So before the first new write, all
-//! memtables are flushed and made durable, and the manifest then names a new WAL as the start of
-//! replay. After that nothing depends on the old WAL, and the sequence numbers of the refused
-//! batch are assigned again.
+//! After a failed append or sync, the end of the WAL is unknown: part or all of a refused batch may
+//! be there. But memory still has every acknowledged write. So before the first new write, all
+//! memtables are flushed and their SSTables are made durable, and the manifest then names a new WAL
+//! as the start of replay. After that no write depends on the old WAL, and the store assigns the
+//! sequence numbers of the refused batch again.
 use super::{
     rotate::rotate_wal,
     visibility::wait_visible,
@@ -14,8 +14,8 @@ use crate::{Error, Event, Result, state::DbInner};
 use std::sync::Arc;
 
 impl WritePath {
-    /// Restarts writes after a stop that a lack of space caused. If the store has not stopped,
-    /// does nothing. If this returns an error, writes remain stopped.
+    /// Restarts writes after a lack of space has stopped them. If the store has not stopped, does
+    /// nothing. If the call returns an error, writes remain stopped.
     pub fn resume(&self, shared: &Arc<DbInner>) -> Result<()> {
         if shared.state.lock().failed.is_none() {
             return shared.check_writable(&shared.state.lock());
@@ -31,8 +31,8 @@ impl WritePath {
     }
 }
 
-/// Waits until no job runs, and clears the failure if it was a lack of space. Returns false if
-/// there is no failure any more.
+/// Waits until no job runs, and clears the failure of the store if it was a lack of space. Returns
+/// false if another thread has already cleared the failure.
 fn clear_failure(shared: &DbInner) -> Result<bool> {
     let mut state = shared.state.lock();
     while state.flush_scheduled || state.commit_scheduled || !state.compactions.is_empty() {
@@ -46,8 +46,8 @@ fn clear_failure(shared: &DbInner) -> Result<bool> {
         return shared.check_writable(&state).map(|()| false);
     }
     if let Err(lost) = state.versions.committable() {
-        // There are SSTables that serve reads but could not be made durable. No new data may
-        // depend on them.
+        // Some SSTables serve reads but could not be made durable. No new data may depend on these
+        // SSTables, so the store stays stopped.
         drop(state);
         shared.fail(&lost);
         return Err(lost);
@@ -57,17 +57,17 @@ fn clear_failure(shared: &DbInner) -> Result<bool> {
     Ok(true)
 }
 
-/// Continues in a new WAL, and waits until nothing needs an older WAL.
+/// Rotates to a new WAL, and waits until the store needs no older WAL.
 pub fn start_fresh_wal(shared: &Arc<DbInner>, writer: &mut WriterState) -> Result<()> {
     shared.state.lock().replacing_wal = true;
     wait_visible(shared, writer.last)?;
     shared.reserve.allocate(&*shared.storage)?;
     rotate_wal(shared, writer)?;
-    // No sync for a caller may start before this wait ends, because a sync of the old WAL would
-    // fail.
+    // Until this wait ends, no caller may sync WALs, because a sync of the old WAL would fail.
     shared.wait_until(|state| state.sealed == 0)?;
     shared.commit_storage()?;
-    // This waits only for a commit to the manifest, and not for compactions, which may take hours.
+    // The wait needs only a commit to the manifest. It does not wait for compactions, which may
+    // take hours.
     let (last, log) = (writer.last, writer.mem.log);
     shared.wait_until(|state| state.versions.durable_base() >= last && state.versions.durable_replay_from() >= log)?;
     shared.state.lock().replacing_wal = false;

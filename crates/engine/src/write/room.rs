@@ -1,5 +1,5 @@
-//! Admission of a write: whether it may proceed, how long it is delayed, and whether it must wait
-//! for background work. [`stall`] decides this, and this module waits.
+//! Admission of a write: whether the write may proceed, how long it is delayed, and whether it must
+//! wait for background work. [`stall`] decides, and this module waits.
 use super::{
     rotate::rotate_wal,
     stall::{self, Admission, admit},
@@ -18,11 +18,11 @@ use std::{
 };
 use terrace_storage::precise_sleep;
 
-/// The delay of LevelDB's slowdown. When level 0 has many runs, each write is delayed by this
-/// time, which compactions can use.
+/// The delay of LevelDB's slowdown. When level 0 has many runs, each write sleeps for this time, so
+/// that compactions can use the processor.
 const DELAY: Duration = Duration::from_millis(1);
 
-/// Returns when the active memtable can take `bytes` more bytes.
+/// Waits until the active memtable can take `bytes` more bytes.
 #[inline]
 pub(super) fn make_room(shared: &Arc<DbInner>, writer: &mut WriterState, bytes: usize) -> Result<()> {
     let full = writer.is_full(&shared.options);
@@ -49,7 +49,7 @@ impl Stall {
         }
     }
 
-    /// If there was a stall, counts it and notifies the listener of its end.
+    /// If the write was stalled, counts the stall and notifies the listener of its end.
     fn end(self, shared: &DbInner) {
         if self.begun {
             shared.stats.stalled(self.waited);
@@ -59,8 +59,8 @@ impl Stall {
 }
 
 /// Does the work of [`make_room`] if background work may delay the write. If `look` is set, the
-/// function first waits until the state of the store lets the write continue. Otherwise it only
-/// delays the write.
+/// function first waits until the write controller admits the write. If `look` is not set, it only
+/// sleeps for the throttle debt.
 #[inline(never)]
 fn make_room_slow(shared: &Arc<DbInner>, writer: &mut WriterState, bytes: usize, look: bool) -> Result<()> {
     let mut stall = Stall::default();
@@ -72,7 +72,7 @@ fn make_room_slow(shared: &Arc<DbInner>, writer: &mut WriterState, bytes: usize,
     outcome
 }
 
-/// Charges the delay of `bytes` bytes, and sleeps if the throttle debt is large enough.
+/// Adds the delay for `bytes` bytes to the throttle debt, and sleeps if the debt is large enough.
 fn sleep_off_debt(shared: &DbInner, writer: &mut WriterState, bytes: usize, stall: &mut Stall) {
     if writer.delay_per_byte == 0.0 {
         return writer.throttle_debt.clear();
@@ -95,7 +95,9 @@ fn wait_for_room(shared: &Arc<DbInner>, writer: &mut WriterState, stall: &mut St
         let inputs = inputs(shared, writer, &state, free, delayed);
         match admit(&shared.options, &inputs) {
             Admission::Proceed => {
-                // While `Slowdown` delays single writes, each write has to check the state.
+                // If LevelDB's slowdown delays single writes, every write must check the state of
+                // the store. So the leader does not store the stall epoch, which lets later writes
+                // skip this check.
                 writer.seen_epoch = (!delayed).then(|| shared.stall_epoch.load(Ordering::Acquire));
                 writer.delay_per_byte = stall::delay_per_byte(&shared.options, &inputs);
                 return Ok(());
@@ -107,7 +109,7 @@ fn wait_for_room(shared: &Arc<DbInner>, writer: &mut WriterState, stall: &mut St
                 stall.waited += DELAY;
                 delayed = true;
             }
-            // No compaction that could end this wait will start any more.
+            // The store is closing, so no compaction starts any more that could end this wait.
             Admission::Stop if state.closing => return Err(Error::Closed),
             Admission::Stop => {
                 if let Some(damage) = blocked_by_damage(shared, &state, &inputs) {
@@ -131,8 +133,8 @@ fn wait_for_room(shared: &Arc<DbInner>, writer: &mut WriterState, stall: &mut St
     }
 }
 
-/// Returns the damage because of which level 0, which has reached its stop trigger, cannot be
-/// compacted. Returns `None` if a compaction may still reduce its number of runs.
+/// Level 0 has reached its stop trigger. If damage in a table prevents its compaction, returns the
+/// error of this damage. Returns `None` if a compaction may still reduce the number of its runs.
 fn blocked_by_damage(shared: &DbInner, state: &DbState, inputs: &stall::StallInputs) -> Option<Error> {
     if inputs.l0_runs < shared.options.level0_stop_writes_trigger || !state.compactions.is_empty() {
         return None;

@@ -14,8 +14,8 @@ use terrace_storage::{
 };
 
 /// Switches to a new WAL and a new memtable. The memtables of all column families are sealed
-/// together and wait for their flush, unless they are empty. If the new WAL cannot be created, the
-/// store stops, as after every failure of a WAL.
+/// together and then wait for their flush, unless they are empty. If the new WAL cannot be created,
+/// the store stops, as after every failure of a WAL.
 pub(super) fn rotate_wal(shared: &Arc<DbInner>, writer: &mut WriterState) -> Result<()> {
     let _blocking = BlockingScope::new();
     wait_visible(shared, writer.last)?;
@@ -40,7 +40,8 @@ pub(super) fn rotate_wal(shared: &Arc<DbInner>, writer: &mut WriterState) -> Res
         state.versions.obsolete_files.pin_wal(&mem);
     }
     let version = if !seals && state.sealed == 0 {
-        // No flush will record that the old WAL is obsolete, so this edit does.
+        // If no memtable has entries, no flush will record that the old WAL is obsolete. Therefore
+        // the rotation installs an edit without tables, which records it.
         state.versions.install_flush(Edit::default(), writer.last, log, 0, Vec::new())?
     } else {
         state.versions.live().clone()
@@ -63,12 +64,12 @@ fn sealed_number(shared: &DbInner, state: &mut DbState) -> TableId {
     state.versions.new_sealed_number(shared.options.intra_l0_compaction_trigger > 0)
 }
 
-/// Creates the WAL for writes after `last`, and draws the table number for the memtable that is
-/// sealed.
+/// Creates the WAL for writes after the sequence number `last`, and draws the table number for the
+/// memtable that is sealed.
 ///
 /// The manifest may name a WAL only if the directory entry of the WAL survives a power cut. The
-/// sync of the first SSTable that is flushed after the creation ensures this. With `durable` the
-/// WAL is synced immediately.
+/// sync of the first SSTable that is flushed after the creation makes the directory entry durable.
+/// With `durable` the WAL is synced immediately.
 fn create_wal(shared: &DbInner, last: SeqNo, durable: bool) -> Result<(LogId, Box<dyn LogWriter>, TableId)> {
     let (log, table) = {
         let mut state = shared.state.lock();
@@ -81,7 +82,8 @@ fn create_wal(shared: &DbInner, last: SeqNo, durable: bool) -> Result<(LogId, Bo
         Ok(wal_writer)
     });
     if created.is_err() {
-        // The WAL is incomplete. If the removal fails, the next open removes it.
+        // The WAL is incomplete after this error. If it cannot be removed, the next open removes
+        // it.
         let _ = shared.storage.remove(ObjectId::Wal(log));
     }
     Ok((log, created?, table))

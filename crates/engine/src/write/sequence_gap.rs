@@ -12,15 +12,15 @@ use terrace_format::{LogId, SeqNo};
 impl WritePath {
     /// Advances the last sequence number to `seq`. The function `install` adds SSTables with this
     /// sequence number to the live version. If a write has reached `seq` already, or if `install`
-    /// returns false, nothing is changed.
+    /// returns false, the call changes nothing.
     ///
     /// No write runs during this call. When `install` is called, all earlier writes are in
-    /// SSTables. When this returns, the manifest covers these writes and the installed tables, so
-    /// a WAL may begin after the gap (docs/durability.md, "How a log is replayed").
+    /// SSTables. When this call returns, the manifest covers these writes and the installed tables,
+    /// so a WAL may begin after the gap (docs/durability.md, "How a log is replayed").
     ///
-    /// The WAL is rotated for two reasons. A gap inside a WAL would end its replay for a reader
-    /// that does not know the manifest of Terrace. And a reader that has an older view and a newer
-    /// sequence number must find a memtable to which nothing more is written.
+    /// The WAL is rotated for two reasons. First, a gap inside a WAL would end its replay for a
+    /// reader that does not know the manifest of Terrace. Second, a reader that has an older view
+    /// and a newer sequence number must find a memtable to which no writer adds entries.
     pub fn advance_sequence(
         &self,
         shared: &Arc<DbInner>,
@@ -41,13 +41,14 @@ impl WritePath {
         if !stop_on_panic(shared, || install(writer.mem.log))? {
             return Ok(());
         }
-        // The version has the tables now. From here on no write may get a sequence number up to
-        // `seq`, even if a later step fails.
+        // The live version has the installed tables now. From here on no write may get a sequence
+        // number up to `seq`, even if a later step of the ingest fails.
         writer.last = seq;
         shared.visible.store(seq.0, Ordering::Release);
         wait_manifest_covers(shared, seq).inspect_err(|error| shared.fail(error))?;
         shared.advance_durable(seq);
-        // The ingest itself is complete. If there is no WAL, only the next write fails.
+        // The ingest itself is complete. If the new WAL cannot be created, only the next write
+        // fails.
         if let Err(error) = rotate_wal(shared, writer) {
             shared.fail(&error);
         }

@@ -1,8 +1,9 @@
-//! Write stalls: this module decides whether a write may proceed, or whether background work must
-//! make progress first. This module does no I/O.
+//! Write stalls: the write controller decides whether a write may proceed, or whether background
+//! work must make progress first. This module does no I/O.
 //!
-//! The rules and their order are LevelDB's. With `delayed_writes`, a rate limit replaces LevelDB's
-//! slowdown. The rate decreases steadily as the backlog grows, so that no single write waits long.
+//! The rules and their order are LevelDB's. With `delayed_writes`, a rate limit on writes replaces
+//! LevelDB's slowdown. The rate decreases steadily as the backlog grows, so that no single write
+//! waits long.
 use crate::{Options, bounds::BacklogBounds};
 
 /// Bytes per second that writers may write when the backlog begins to delay them.
@@ -23,14 +24,14 @@ pub struct StallInputs {
     /// Compaction debt: the bytes above the target sizes of levels.
     pub debt_bytes: u64,
     /// Compaction debt plus the bytes of level 0 while a compaction runs. 0 while no compaction
-    /// runs, because a writer would then wait for nothing.
+    /// runs, because a stopped writer would then wait for no job.
     pub pending_compaction_bytes: u64,
     /// Bytes of obsolete files that are kept until the files that replace them are durable.
     pub retained_bytes: u64,
     /// The limits on `pending_compaction_bytes` and `retained_bytes`.
     pub bounds: BacklogBounds,
     /// Whether there are so many closed WALs that no other WAL may be closed until the SSTables
-    /// that replace them are durable.
+    /// with their entries are durable.
     pub too_many_wals: bool,
     /// Whether this write was slowed down already.
     pub delayed: bool,
@@ -41,12 +42,12 @@ pub struct StallInputs {
 pub enum Admission {
     /// The write proceeds.
     Proceed,
-    /// The write sleeps once for a short time. So many writes are slowed a little, instead of one
-    /// write a lot.
+    /// The write sleeps once for a short time. In this way many writes are slowed a little, instead
+    /// of one write a lot.
     Slowdown,
     /// The write waits until a background job has ended.
     Stop,
-    /// The writer seals the memtable, and then the decision is made again.
+    /// The writer seals the memtable. Then the write controller decides again.
     Seal,
 }
 
@@ -67,21 +68,22 @@ pub fn admit(options: &Options, inputs: &StallInputs) -> Admission {
     }
 }
 
-/// Returns whether a stopped writer waits until the file system makes data durable, and not for a
-/// job of the store.
+/// Returns whether a stopped writer waits until the file system makes data durable. If not, it
+/// waits for a job of the store.
 pub fn waits_for_commit(inputs: &StallInputs) -> bool {
     inputs.bounds.stop_at(inputs.retained_bytes) || inputs.too_many_wals
 }
 
-/// Returns the delay of a write in seconds per byte; 0 if writes are not delayed. Each step
-/// towards a limit divides the write rate by the same factor. So the rate settles at the speed of
-/// background work, on fast and slow devices.
+/// Returns the delay of a write in seconds per byte; 0 if writes are not delayed. The write rate
+/// falls exponentially as the backlog approaches a limit: equal steps towards the limit divide the
+/// rate by the same factor. So the rate settles at the speed of background work, on fast and slow
+/// devices.
 pub fn delay_per_byte(options: &Options, inputs: &StallInputs) -> f64 {
     if !options.delayed_writes {
         return 0.0;
     }
     let runs = fraction(inputs.l0_runs, options.level0_slowdown_writes_trigger - 1, options.level0_stop_writes_trigger);
-    // The first immutable memtable is not part of the backlog, because its flush is running.
+    // One immutable memtable does not count as backlog, because its flush is already running.
     let sealed = fraction(inputs.sealed, 1, options.max_write_buffer_number);
     let BacklogBounds { unmerged_bytes, retained_bytes, .. } = inputs.bounds;
     let debt = fraction(
@@ -90,8 +92,8 @@ pub fn delay_per_byte(options: &Options, inputs: &StallInputs) -> f64 {
         options.soft_pending_compaction_bytes_limit,
     );
     let unmerged = fraction(inputs.pending_compaction_bytes, unmerged_bytes / 2, unmerged_bytes);
-    // A long compaction makes many files obsolete at its end. If writers are slowed during the
-    // compaction, they wait less at its end.
+    // A long compaction makes many files obsolete at its end, and the bytes of these files may then
+    // stop the writers. Writers that are slowed during the compaction wait less at its end.
     let retained = fraction(inputs.retained_bytes, inputs.bounds.retained_before_slowdown(), retained_bytes);
     let worst = runs.max(sealed).max(debt).max(unmerged).max(retained);
     if worst == 0.0 {
@@ -100,7 +102,8 @@ pub fn delay_per_byte(options: &Options, inputs: &StallInputs) -> f64 {
     1.0 / (RATE_MAX * (RATE_MIN / RATE_MAX).powf(worst))
 }
 
-/// Returns the position of `at` between `from` and `to`, from 0 to 1; 0 if the interval is empty.
+/// Returns the position of `at` in the interval from `from` to `to`, as a number from 0 to 1; 0 if
+/// the interval is empty.
 fn fraction(at: u64, from: u64, to: u64) -> f64 {
     if to <= from { 0.0 } else { (at.saturating_sub(from) as f64 / (to - from) as f64).min(1.0) }
 }
@@ -176,12 +179,13 @@ mod tests {
             (StallInputs { sealed: 2, ..unstalled }, 80.0),
             (StallInputs { sealed: 3, ..unstalled }, 12.6),
             (StallInputs { debt_bytes: 3 << 28, ..unstalled }, 32.0),
-            // The limit is a quarter of the 4 GiB of free space.
+            // The limit on pending compaction bytes is 1 GiB, a quarter of the 4 GiB of free space.
+            // Delays begin at half of it.
             (StallInputs { pending_compaction_bytes: 1 << 29, ..unstalled }, f64::INFINITY),
             (StallInputs { pending_compaction_bytes: 3 << 28, ..unstalled }, 32.0),
             // The largest of the fractions determines the delay.
             (StallInputs { debt_bytes: 3 << 28, l0_runs: 12, ..unstalled }, 2.0),
-            // The limit is 1 GiB.
+            // The limit on retained bytes is 1 GiB. Delays begin at three quarters of it.
             (StallInputs { retained_bytes: 768 << 20, ..unstalled }, f64::INFINITY),
             (StallInputs { retained_bytes: 896 << 20, ..unstalled }, 32.0),
             (StallInputs { retained_bytes: 4 << 30, ..unstalled }, 2.0),

@@ -2,11 +2,11 @@
 //! the value log, and joins the writer queue to do this.
 //!
 //! The victims are the segments that tail GC empties. The SSTables show which values are in the
-//! victims. A value is live if a lookup of its key finds the same pointer. This lookup is made
-//! twice: before the value is read, and again when tail GC is the commit leader, so that no other
-//! write can overwrite or delete the key. A relocated value gets a new sequence number, but
-//! readers see no change. When all live values are relocated and flushed, newer entries in
-//! SSTables shadow every pointer into a victim, and compactions may drop these pointers
+//! victims. A value is live if a lookup of its key finds the same value pointer. Tail GC makes this
+//! lookup twice: before it reads the value, and again when it is the commit leader, because then no
+//! other write can overwrite or delete the key. A relocated value gets a new sequence number, but
+//! readers see no change. When all live values are relocated and flushed, newer entries in SSTables
+//! shadow every pointer into a victim, and compactions may drop these pointers
 //! (`compact/value_log_gc.rs`).
 use super::{commit::commit, room::make_room, unlogged, visibility::wait_visible, writer::WritePath};
 use crate::{
@@ -31,13 +31,13 @@ use terrace_storage::placement::{Bytes, Cursor, ObjectId, StoredValue, TableRead
 const RELOCATION_BATCH_BYTES: usize = 256 << 10;
 const READ_HOW: TableReadOptions = TableReadOptions { verify: true, fill_cache: false };
 
-/// A value that was live when it was read.
+/// A value that tail GC has read, and that was live at that time.
 struct LiveValue {
     user: Vec<u8>,
-    /// The value pointer, as the tree stores it.
+    /// The value pointer, as the SSTable stores it.
     stored: Vec<u8>,
     value: Bytes,
-    /// The victim that holds the value.
+    /// The victim (a segment that tail GC empties) that holds the value.
     victim: ObjectId,
 }
 
@@ -47,8 +47,8 @@ struct TailGcPass {
     /// Victims of which some part could not be read.
     unreadable: BTreeSet<ObjectId>,
     /// The live values that the next write group will relocate. One group may have values of
-    /// several SSTables. If each small SSTable had its own group, the groups would be written as
-    /// small frames (the units of a segment).
+    /// several SSTables. A group becomes one frame of a segment, so a separate group for each small
+    /// SSTable would write small frames.
     live_values: Vec<LiveValue>,
     /// The number of bytes of `live_values`.
     bytes: usize,
@@ -58,8 +58,8 @@ struct TailGcPass {
 }
 
 impl TailGcPass {
-    /// Collects live values from `table`, from `cursor` on, until there are enough for one write
-    /// group. Returns false at the end of the table. The function only reads.
+    /// Collects live values to which `table` points, from `cursor` on, until there are enough for
+    /// one write group. Returns false at the end of the table. The function writes nothing.
     fn gather_live_values(&mut self, shared: &DbInner, table: &TableRef, cursor: &mut Option<Cursor>) -> Result<bool> {
         let cursor = match cursor {
             Some(cursor) => cursor,
@@ -88,7 +88,7 @@ impl TailGcPass {
                             victim,
                         });
                     }
-                    // A read of this value will report the error.
+                    // The error is ignored: a reader of this value will get the same error.
                     Err(_) => drop(self.unreadable.insert(victim)),
                 }
             }
@@ -99,9 +99,9 @@ impl TailGcPass {
 }
 
 impl WritePath {
-    /// Relocates the live values of all victims (the segments that this GC empties). The function
-    /// ends early if the store is closing or if there is too little space. Values that were
-    /// relocated before an early end are stored twice for a while.
+    /// Relocates the live values of all victims (the segments that tail GC empties). The function
+    /// ends early if the store is closing or if there is too little disk space. Values that were
+    /// relocated before an early end are stored twice until a later pass removes the old segment.
     pub fn relocate(&self, shared: &Arc<DbInner>) -> Result<()> {
         let (victims, version) = {
             let state = shared.state.lock();
@@ -129,8 +129,8 @@ impl WritePath {
         Ok(())
     }
 
-    /// Relocates live values of all SSTables that point into a victim. Returns false if there is
-    /// no space.
+    /// Relocates the live values of all SSTables that point into a victim (a segment that tail GC
+    /// empties). Returns false if there is too little disk space.
     fn relocate_all(&self, shared: &Arc<DbInner>, version: &Version, pass: &mut TailGcPass) -> Result<bool> {
         if !shared.has_room(RELOCATION_BATCH_BYTES as u64) {
             return Ok(false);
@@ -145,9 +145,9 @@ impl WritePath {
         self.append_live_values(shared, pass)
     }
 
-    /// Relocates the live values to which one SSTable points and that are in victims. Returns
-    /// false if there is no space. If any part of the table cannot be read, quarantines all
-    /// segments into which the table points.
+    /// Relocates those live values of one SSTable that are in victims (segments that tail GC
+    /// empties). Returns false if there is too little disk space. If any part of the table cannot
+    /// be read, quarantines all segments into which the table points.
     fn relocate_table(&self, shared: &Arc<DbInner>, table: &TableRef, pass: &mut TailGcPass) -> Result<bool> {
         let mut cursor = None;
         loop {
@@ -166,8 +166,8 @@ impl WritePath {
         }
     }
 
-    /// Writes the collected values again, in one write group, without the values that were
-    /// overwritten or deleted in the meantime. Returns false if there is no space.
+    /// Re-appends the collected values in one write group, except those that were overwritten or
+    /// deleted after they were collected. Returns false if there is too little disk space.
     ///
     /// # Errors
     /// [`Error::Closed`] if the store is closing.
@@ -212,7 +212,7 @@ impl WritePath {
     }
 }
 
-/// Ends a pass for which there is no space. GC is suspended until space is freed.
+/// Ends a pass of tail GC that has too little disk space. GC is suspended until space is freed.
 fn abandon(shared: &Arc<DbInner>, unreadable: BTreeSet<ObjectId>) {
     let mut state = shared.state.lock();
     state.gc.quarantine(unreadable);
@@ -222,8 +222,9 @@ fn abandon(shared: &Arc<DbInner>, unreadable: BTreeSet<ObjectId>) {
     shared.schedule(&mut state);
 }
 
-/// Returns whether the newest entry of the key `user` at `seq` is the pointer `stored`. A segment
-/// holds each entry only once, so an equal pointer means the same put.
+/// Returns whether the newest entry of the key `user` at the sequence number `seq` is the value
+/// pointer `stored`. Each put has its own place in a segment, so an equal pointer means the same
+/// put.
 fn is_current(shared: &DbInner, view: &View, seq: SeqNo, user: &[u8], stored: &[u8]) -> Result<bool> {
     let lookup = Lookup::new(user, seq);
     let (storage, order) = (&*shared.storage, &shared.order);

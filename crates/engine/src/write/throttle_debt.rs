@@ -1,29 +1,32 @@
-//! Throttle debt: the sleeping time that delayed writes have not served yet.
-//! [`delay_per_byte`](super::stall::delay_per_byte) determines how much each write adds, and this
-//! module determines when a write sleeps. This module does no I/O.
+//! Throttle debt: the time that delayed writes should have slept and have not slept yet.
+//! [`delay_per_byte`](super::stall::delay_per_byte) determines how much each write adds to the
+//! debt, and this module determines when a write sleeps. This module does no I/O.
 use std::time::Duration;
 
-/// Debt, in seconds, at which a write sleeps. The shortest sleep takes about this long on a
-/// virtual machine. With a larger value, sleeps would be rarer but longer, and would determine the
-/// p99.9 latency of delayed writes (decision 29).
+/// Debt, in seconds, at which a write sleeps. The shortest sleep takes about this long on a virtual
+/// machine. With a larger value, sleeps would be rarer but longer, and these sleeps would determine
+/// the p99.9 latency of delayed writes (decision 29).
 const SLEEP_MIN: f64 = 16e-6;
-/// Longest sleep of one write, in seconds, whatever its size is; the rest of the debt is dropped.
-/// After a sleep that took too long, the credit is at most the same amount.
+/// Longest sleep of one write, in seconds, whatever the size of the write. Debt above this limit is
+/// dropped. If a sleep takes longer than the debt, the excess is a credit of at most the same
+/// amount.
 const SLEEP_MAX: f64 = 50e-3;
 
 /// The throttle debt of a store. All fields are in seconds.
 #[derive(Debug, Default)]
 pub struct ThrottleDebt {
-    /// The debt. It is below zero, a credit, after a sleep that took too long.
+    /// The throttle debt. A sleep that takes longer than the debt leaves a credit: the value is
+    /// then below zero.
     debt: f64,
-    /// Moving average of the time by which sleeps are longer than requested.
+    /// Moving average of the time by which sleeps take longer than requested.
     oversleep: f64,
     /// The duration that was requested for the last sleep.
     requested: f64,
 }
 
 impl ThrottleDebt {
-    /// Adds debt for which the next write sleeps, up to the longest sleep of one write.
+    /// Adds `seconds` to the debt, for which the next write sleeps. The debt never exceeds the
+    /// longest sleep of one write.
     pub fn charge(&mut self, seconds: f64) {
         self.debt = (self.debt + seconds).min(SLEEP_MAX);
     }
@@ -48,7 +51,8 @@ impl ThrottleDebt {
     pub fn slept(&mut self, time: Duration) {
         let seconds = time.as_secs_f64();
         self.debt = (self.debt - seconds).max(-SLEEP_MAX);
-        // A late wake-up because no processor was free has no meaning for other sleeps.
+        // A very late wake-up shows only that no processor was free. It says nothing about other
+        // sleeps, so its effect on the average is limited.
         let oversleep = (seconds - self.requested).clamp(0.0, SLEEP_MIN);
         self.oversleep += (oversleep - self.oversleep) / 8.0;
     }
@@ -91,7 +95,8 @@ mod tests {
         }
     }
 
-    /// The first few requests are not shortened.
+    /// The average of late wake-ups starts at zero, so the first few requested sleeps are not
+    /// shortened.
     #[test]
     fn a_late_wake_up_shortens_the_next_request() {
         let mut throttle_debt = ThrottleDebt::default();

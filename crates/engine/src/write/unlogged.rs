@@ -1,11 +1,12 @@
-//! Unlogged writes: writes that skip the WAL. The end of the process loses them until their
-//! memtable is flushed.
+//! Unlogged writes: writes that skip the WAL. If the process ends before their memtable is flushed,
+//! they are lost.
 //!
-//! No WAL contains their sequence numbers, and replay treats such a gap as the end of the history.
-//! Therefore there are two rules (docs/durability.md, "How a log is replayed"):
+//! No WAL contains the sequence numbers of unlogged writes, and replay treats such a gap as the end
+//! of the history. Therefore there are two rules (docs/durability.md, "How a log is replayed"):
+//!
 //! - A memtable holds either logged writes or unlogged writes.
 //! - A WAL that begins after a gap is replayed only if the manifest covers the writes in the gap.
-//!   So a synced write waits until the manifest covers them.
+//!   So a synced write waits until the manifest covers all earlier unlogged writes.
 use super::{
     families::{check_exist, insert},
     group::{QueuedWrite, WriteRequest},
@@ -36,8 +37,8 @@ impl WritePath {
         }
         make_room(shared, writer, batch.byte_len())?;
         if !writer.unlogged.active {
-            // A pipelined insert may still be about to write to this memtable, although the
-            // memtable looks empty.
+            // An earlier leader may still insert its group into this memtable, although the
+            // memtable looks empty (pipelined writes).
             wait_visible(shared, writer.last)?;
             if !writer.is_empty() {
                 seal_memtable(shared, writer)?;
@@ -56,8 +57,9 @@ impl WritePath {
     }
 }
 
-/// Prepares a logged write group that follows unlogged writes. The WAL of the group must begin
-/// after these writes. If the group is synced, the manifest must cover these writes first.
+/// Prepares a write group with a WAL that follows unlogged writes. The WAL of the group must begin
+/// after the unlogged writes. If the group is synced, the manifest must cover the unlogged writes
+/// first.
 pub fn resume_logging(shared: &Arc<DbInner>, writer: &mut WriterState, sync: bool) -> Result<()> {
     if writer.unlogged.active {
         seal_memtable(shared, writer)?;

@@ -8,7 +8,8 @@ use std::{
 };
 use terrace_format::SeqNo;
 
-/// Interval between two checks whether a long insert of an earlier write group has ended.
+/// Interval between two checks whether an earlier write group is completely inserted, if its insert
+/// takes long.
 const LONG_INSERT_LOOK: Duration = Duration::from_micros(100);
 
 /// Runs a step that must not be left incomplete. An error, or a panic of the comparator, stops the
@@ -31,9 +32,9 @@ pub fn stop_on_panic<T>(shared: &Arc<DbInner>, write: impl FnOnce() -> Result<T>
     }
 }
 
-/// Waits until writes up to `before` are visible to readers, and then makes writes up to `last`
-/// visible. So write groups become visible in the order of their sequence numbers, whichever
-/// insert ends first.
+/// Makes the writes after `before`, up to `last`, visible to readers. First waits until writes up
+/// to `before` are visible. So write groups become visible in the order of their sequence numbers,
+/// whichever insert ends first.
 #[inline]
 pub fn publish(shared: &DbInner, before: SeqNo, last: SeqNo) -> Result<()> {
     if shared.visible() < before {
@@ -43,9 +44,9 @@ pub fn publish(shared: &DbInner, before: SeqNo, last: SeqNo) -> Result<()> {
     Ok(())
 }
 
-/// Waits until everything up to `seq` is inserted. This takes microseconds and no I/O. Returns an
-/// error if one of the inserts panicked. A store that has stopped for lack of space is no error
-/// here, because the inserts still end and the stop is not permanent.
+/// Waits until all writes up to `seq` are inserted into memtables. The wait takes microseconds and
+/// no I/O. Returns an error if one of the inserts panicked. A store that has stopped for lack of
+/// space causes no error here, because the inserts still end and the stop is not permanent.
 pub fn wait_visible(shared: &DbInner, seq: SeqNo) -> Result<()> {
     let visible = || shared.visible() >= seq;
     if spin_until(visible) {

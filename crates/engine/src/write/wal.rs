@@ -12,19 +12,19 @@ use terrace_storage::placement::LogWriter;
 pub struct Wal {
     id: LogId,
     writer: Box<dyn LogWriter>,
-    /// The size of the WAL, in bytes, at which the memtable is sealed, even if the memtable is
-    /// small.
+    /// The size of the WAL, in bytes, at which the commit leader seals the memtable, even if the
+    /// memtable is small.
     bytes_max: u64,
     /// Whether bytes were appended since the last sync.
     dirty: bool,
-    /// The sequence number up to which all writes are durable and recorded as durable, in a
-    /// durable mark or in the manifest.
+    /// The sequence number up to which all writes are durable, and up to which a durable mark or
+    /// the manifest records that they are.
     marked: SeqNo,
 }
 
 impl Wal {
-    /// Starts with the new WAL `id`, which is full at `bytes_max` bytes. The manifest covers all
-    /// writes up to `marked`.
+    /// Makes the writer of the new WAL `id`, which is full at `bytes_max` bytes. The manifest
+    /// covers all writes up to `marked`.
     pub fn new(id: LogId, writer: Box<dyn LogWriter>, bytes_max: u64, marked: SeqNo) -> Wal {
         Wal { id, writer, bytes_max, dirty: false, marked }
     }
@@ -34,14 +34,15 @@ impl Wal {
         self.bytes_max < u64::MAX && self.writer.bytes() >= self.bytes_max
     }
 
-    /// Returns the number of the WAL, its size in bytes, and the size of its sidecar in bytes. The
-    /// sidecar holds all data except separated values.
+    /// Returns the number of the WAL, its size in bytes, and the size of its sidecar (its second
+    /// file) in bytes. The sidecar holds the batches that have only small values.
     pub fn size(&self) -> (LogId, u64, u64) {
         (self.id, self.writer.bytes(), self.writer.sidecar_bytes())
     }
 
-    /// Appends `batch` and passes it to the operating system. With value separation, `batch` is
-    /// changed to the form that the memtable stores. The returned bytes precede each stored value.
+    /// Appends `batch` and passes it to the operating system. With value separation, the function
+    /// changes `batch` to the form that the memtable stores. The memtable stores the returned bytes
+    /// before each value.
     pub fn append(&mut self, batch: &mut Batch) -> Result<&'static [u8]> {
         self.dirty = true;
         Ok(self.writer.append_batch(batch)?)
@@ -57,8 +58,8 @@ impl Wal {
         }
     }
 
-    /// Syncs the WALs in `closed` and this WAL. Then all writes up to `last` are durable, in WALs
-    /// or in durable SSTables, and a durable mark records this.
+    /// Syncs the WALs in `closed` and the active WAL. Afterwards all writes up to `last` are
+    /// durable, in WALs or in durable SSTables, and a durable mark records this.
     pub fn sync(&mut self, closed: &ClosedWals, last: SeqNo) -> Result<()> {
         closed.sync()?;
         if self.dirty {
@@ -67,8 +68,8 @@ impl Wal {
         }
         if self.marked < last {
             self.marked = last;
-            // The writes are durable even without the mark. If the append of the mark fails, the
-            // next append returns the error.
+            // The writes are durable even without the durable mark. If the append of the mark
+            // fails, the next append to the WAL returns the error.
             let _ = self.writer.mark_durable(last.plus(1));
         }
         Ok(())

@@ -23,7 +23,7 @@ pub struct WritePath {
     pub locks: LockTable,
     /// Held while a column family is created or dropped. It is taken before every other lock.
     pub family_changes: Mutex<()>,
-    /// Number of writers that sync closed WALs before they join the queue.
+    /// Number of writers that are syncing closed WALs before they join the queue.
     pub syncing_closed_wals: AtomicUsize,
 }
 
@@ -31,8 +31,8 @@ pub struct WritePath {
 /// during WAL I/O.
 pub struct WriterState {
     pub wal: Wal,
-    /// The last assigned sequence number. While write groups are being inserted, it is larger than
-    /// the visible one.
+    /// The last assigned sequence number. It is larger than the last visible one while write groups
+    /// are being inserted.
     pub last: SeqNo,
     /// The active memtable of the default column family, which is the same as in the view.
     pub mem: Arc<MemTable>,
@@ -44,8 +44,8 @@ pub struct WriterState {
     pub throttle_debt: ThrottleDebt,
     /// The write delay: the number of seconds that each byte adds to the throttle debt.
     pub delay_per_byte: f64,
-    /// The stall epoch for which `delay_per_byte` is valid. As long as it is current, a write is
-    /// admitted without a check of the state.
+    /// The stall epoch at which `delay_per_byte` was computed. As long as the epoch has not
+    /// changed, a write is admitted without a check of the state.
     pub seen_epoch: Option<u64>,
     pub last_group: GroupStats,
     pub unlogged: UnloggedWrites,
@@ -53,21 +53,22 @@ pub struct WriterState {
     pub timer_stopped: bool,
 }
 
-/// The size of the last synced write group and the duration of its sync. The next leader computes
-/// from them how long it waits for followers.
+/// The number of writers in the last synced write group, and the duration of its sync. From these
+/// numbers the next leader computes how long it waits for followers.
 #[derive(Default)]
 pub struct GroupStats {
     pub writers: usize,
     pub sync_time: Duration,
 }
 
-/// Whether the active memtable takes unlogged writes, and which unlogged writes no WAL covers.
+/// Whether the active memtable takes unlogged writes, and up to which sequence number unlogged
+/// writes are in no WAL.
 #[derive(Default)]
 pub struct UnloggedWrites {
     /// Whether the active memtable takes unlogged writes. Its WAL then stays empty.
     pub active: bool,
-    /// The last sequence number of an unlogged write; `None` once the manifest is known to cover
-    /// it.
+    /// The sequence number of the last unlogged write; `None` once the manifest is known to cover
+    /// that write.
     pub last: Option<SeqNo>,
 }
 
@@ -95,8 +96,8 @@ impl WritePath {
         }
     }
 
-    /// Waits in the queue until the caller leads. The caller accepts no followers and joins no
-    /// write group.
+    /// Waits in the queue until the caller is the leader. The caller accepts no followers and joins
+    /// no write group.
     pub fn lead_exclusively(&self, shared: &DbInner) -> Result<LeaderGuard<'_, Box<WriterState>>> {
         let mut leader = self.join_exclusively()?;
         leader.state().start_timer(shared);
@@ -104,7 +105,7 @@ impl WritePath {
     }
 
     /// Stops the idle timer, unless there was a write after `newest` or `may_stop` returns false.
-    /// The leader state orders this before the next write, which starts the timer again.
+    /// The caller's leadership orders the stop before the next write, which starts the timer again.
     pub fn stop_timer(&self, shared: &DbInner, newest: SeqNo, may_stop: impl FnOnce() -> bool) {
         let Ok(mut leader) = self.join_exclusively() else { return };
         let writer = leader.state();
@@ -132,7 +133,8 @@ impl WriterState {
     #[inline]
     pub fn start_timer(&mut self, shared: &DbInner) {
         if self.timer_stopped {
-            // Without a thread for it, the next leader tries again.
+            // If the idle timer could not be started because the system refused a thread, the next
+            // commit leader tries again.
             self.timer_stopped = !shared.work.start_timer();
         }
     }

@@ -1,7 +1,8 @@
 //! Builds blocks.
 use crate::coding::{put_fixed32, put_varint32};
 
-/// Size in bytes beyond which a builder frees its buffer after a block instead of reusing it.
+/// If a builder's buffer has grown beyond this size in bytes, the builder frees it after the block
+/// instead of reusing it.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// Builds blocks, one after the other.
@@ -34,8 +35,8 @@ impl BlockBuilder {
     ///
     /// # Panics
     /// If `key` or `value` is longer than `u32::MAX` bytes; callers limit both. If the block
-    /// reaches 4 GiB before a restart point; callers end a block long before that. If `shared`
-    /// exceeds either key.
+    /// reaches 4 GiB before a restart point; callers end a block long before that. If `shared` is
+    /// larger than the length of `key` or of the last key.
     pub fn add_sharing(&mut self, shared: usize, key: &[u8], value: &[u8]) {
         let stored_shared = if self.bytes.is_empty() {
             0
@@ -60,7 +61,7 @@ impl BlockBuilder {
         self.since_restart += 1;
     }
 
-    /// Sets `key` as the last key, although its entry is in a block that was built elsewhere. The
+    /// Sets `key` as the last key, although its entry is in a block that another builder built. The
     /// current block must be empty.
     pub fn pass(&mut self, key: &[u8]) {
         debug_assert!(self.is_empty());

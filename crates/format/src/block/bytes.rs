@@ -16,8 +16,8 @@ enum Keeper {
 }
 
 impl Bytes {
-    /// Wraps `bytes`, which must stay valid and unchanged while `owner` exists. No reference to the
-    /// bytes outlives the returned value and its parts.
+    /// Wraps `bytes`, which must stay valid and unchanged while `owner` exists. The returned value
+    /// and its parts own `owner`, so no reference to the bytes outlives it.
     pub fn pinned(bytes: &'static [u8], owner: Arc<dyn Send + Sync>) -> Bytes {
         Bytes(Keeper::Pinned(bytes, owner))
     }
@@ -40,7 +40,7 @@ impl Bytes {
     }
 
     /// Returns the bytes, or an empty slice if they are a part of a block. Every read of a block
-    /// calls this function. It must not recurse, because a recursive function is not inlined.
+    /// calls this function, so it must be inlined. For this reason it must not recurse.
     #[inline(always)]
     pub(super) fn flat(&self) -> &[u8] {
         match &self.0 {
@@ -51,8 +51,8 @@ impl Bytes {
         }
     }
 
-    /// Returns the bytes at `range`, or `None` if the range is out of bounds. The bytes are copied
-    /// only if this value is their only owner.
+    /// Returns the bytes at `range`, or `None` if the range is out of bounds. The call copies the
+    /// bytes only if this value is their only owner; otherwise the result shares the memory.
     pub fn part(&self, range: Range<usize>) -> Option<Bytes> {
         match &self.0 {
             Keeper::Own(bytes) => Some(Bytes::from(bytes.get(range)?.to_vec())),
@@ -95,7 +95,7 @@ impl From<Vec<u8>> for Bytes {
     }
 }
 
-/// Shares the buffer. Parts of the result are therefore not copied.
+/// Shares the buffer, so that parts of the result are not copied.
 impl From<Arc<Vec<u8>>> for Bytes {
     fn from(bytes: Arc<Vec<u8>>) -> Bytes {
         let all = 0..bytes.len();

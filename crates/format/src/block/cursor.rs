@@ -1,8 +1,8 @@
 //! Iterates over a block with a sliding window of decoded entries.
 //!
 //! Keys are prefix-compressed, so an entry can be decoded only after its predecessor. A cursor
-//! therefore decodes several entries together and keeps them (the window). A step to another entry
-//! of the window, in either direction, only changes an index and cannot fail.
+//! therefore decodes several entries together and keeps them in memory: the window. A step to
+//! another entry of the window, in either direction, only changes an index and cannot fail.
 use super::{
     Block,
     entry::{BEYOND, Entries, UNORDERED, corrupt},
@@ -12,10 +12,10 @@ use super::{
 use crate::{Corrupt, KeyOrder, Kind, key::TRAILER_BYTES};
 use std::{cmp::Ordering, ops::Range, sync::Arc};
 
-/// Number of entries that a forward step decodes in advance.
+/// Number of entries that a forward step decodes at once.
 const ENTRIES_AHEAD: usize = 16;
-/// Limits of the window (the decoded entries), in entries and in bytes of keys. They limit the
-/// memory of the window even if a corrupt block states huge sizes.
+/// Limit of the window (the decoded entries) as a number of entries; a second limit is in bytes of
+/// keys. The limits bound the memory of the window even if a corrupt block states huge sizes.
 const ENTRIES_MAX: usize = 1024;
 const KEY_BYTES_MAX: usize = 64 << 10;
 
@@ -81,7 +81,8 @@ impl BlockCursor {
         let mut fits = true;
         self.decode(|window, block| {
             if window.window.is_empty() {
-                // After a point search, the window contains only the entry found.
+                // After a point search, the window (the decoded entries) contains only the entry
+                // that was found, so the whole block must be decoded from its start.
                 window.begin_at_restart(block, 0)?;
                 window.read_ahead(block.entries())?;
             }
@@ -146,9 +147,9 @@ impl BlockCursor {
         ends.map(|end| self.keys.get(end.unwrap_or(self.stands()).key.clone()))
     }
 
-    /// Moves the cursor to the next entry if that entry is decoded, if its user key is known to
-    /// differ bytewise from the current one, and if `wanted` accepts its key. Otherwise leaves the
-    /// cursor where it is and returns false.
+    /// Moves the cursor to the next entry if three conditions are true: that entry is already
+    /// decoded, its user key is known to differ bytewise from the current one, and `wanted` returns
+    /// true for its key. Otherwise the cursor does not move, and the method returns false.
     #[inline]
     pub fn next_distinct_user_key(&mut self, wanted: impl FnOnce(&[u8]) -> bool) -> bool {
         let next = self.window.get(self.at + 1).filter(|next| next.parts && wanted(self.keys.get(next.key.clone())));
@@ -165,8 +166,8 @@ impl BlockCursor {
         self.at > 0 && self.stands().parts
     }
 
-    /// Moves the cursor to the next entry if that entry is decoded. Otherwise leaves the cursor
-    /// where it is and returns false.
+    /// Moves the cursor to the next entry if that entry is already decoded. Otherwise the cursor
+    /// does not move, and the method returns false.
     #[inline]
     pub fn step_forward(&mut self) -> bool {
         let decoded = self.at + 1 < self.window.len();
@@ -176,8 +177,8 @@ impl BlockCursor {
         decoded
     }
 
-    /// Moves the cursor to the previous entry if that entry is decoded. Otherwise leaves the
-    /// cursor where it is and returns false.
+    /// Moves the cursor to the previous entry if that entry is already decoded. Otherwise the
+    /// cursor does not move, and the method returns false.
     #[inline]
     pub fn step_back(&mut self) -> bool {
         let decoded = self.at > 0;
@@ -200,8 +201,9 @@ impl BlockCursor {
         self.current.as_ref().expect("the cursor stands on an entry")
     }
 
-    /// Moves the cursor to the first entry of the block at or after `target`. If there is none,
-    /// the cursor has no position afterwards. `cmp` must be the order of the block.
+    /// Moves the cursor to the first entry of the block at or after `target`. If there is no such
+    /// entry, the cursor has no position afterwards. `cmp` must be the order by which the block is
+    /// sorted.
     pub fn seek(&mut self, target: &[u8], cmp: impl Fn(&[u8], &[u8]) -> Ordering) -> Result<(), Corrupt> {
         self.decode(|window, block| window.compare_each(block, target, cmp))
     }
@@ -232,8 +234,8 @@ impl BlockCursor {
         self.decode(|window, block| window.read_back(block, block.entries_end))
     }
 
-    /// Moves the cursor to the next entry of the block. If there is none, it has no position
-    /// afterwards. The cursor must have a position.
+    /// Moves the cursor, which must have a position, to the next entry of the block. If there is no
+    /// next entry, the cursor has no position afterwards.
     #[expect(clippy::should_implement_trait, reason = "a cursor moves both ways and can fail")]
     pub fn next(&mut self) -> Result<(), Corrupt> {
         debug_assert!(self.valid());
@@ -246,8 +248,8 @@ impl BlockCursor {
         })
     }
 
-    /// Moves the cursor to the previous entry of the block. If there is none, it has no position
-    /// afterwards. The cursor must have a position.
+    /// Moves the cursor, which must have a position, to the previous entry of the block. If there
+    /// is no previous entry, the cursor has no position afterwards.
     pub fn prev(&mut self) -> Result<(), Corrupt> {
         debug_assert!(self.valid());
         if self.step_back() {
@@ -264,7 +266,7 @@ impl BlockCursor {
         })
     }
 
-    /// Runs `work` on the current block. An error clears the position.
+    /// Runs `work` on the current block. If `work` returns an error, the cursor loses its position.
     fn decode(&mut self, work: impl FnOnce(&mut Self, &Block) -> Result<(), Corrupt>) -> Result<(), Corrupt> {
         let Some(block) = self.block.take() else { return Ok(()) };
         let done = work(self, &block);
@@ -275,8 +277,8 @@ impl BlockCursor {
         done
     }
 
-    /// Moves the cursor to the first entry at or after `target`. For this search it reassembles
-    /// and compares keys one by one.
+    /// Moves the cursor to the first entry at or after `target`. This slow search reassembles each
+    /// key of the block and compares it with `target`.
     fn compare_each(
         &mut self,
         block: &Block,
@@ -293,8 +295,8 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Decodes the next key and overwrites the previous one, for a seek that needs only the last
-    /// key. Returns false at the end of the entries.
+    /// Decodes the next key into the memory of the previous one, for a seek that needs only the
+    /// last key. Returns false at the end of the entries.
     #[inline]
     fn read_over(&mut self, entries: Entries<'_>) -> Result<bool, Corrupt> {
         if self.end == entries.end() {
@@ -317,21 +319,22 @@ impl BlockCursor {
         self.empty_at(0);
     }
 
-    /// Empties the window and places it before the entry at `offset`: a restart point, or the end
-    /// of an empty block.
+    /// Empties the window (the decoded entries). Decoding continues at `offset`. The entry there
+    /// can be decoded only if it is a restart point, because the cursor then knows no earlier key.
     fn empty_at(&mut self, offset: usize) {
         self.keys.clear();
         self.window.clear();
         (self.current, self.at, self.begin, self.end, self.base) = (None, 0, offset, offset, 0..0);
     }
 
-    /// Empties the window and places it at restart point `index`.
+    /// Empties the window (the decoded entries). Decoding continues at restart point `index`.
     fn begin_at_restart(&mut self, block: &Block, index: usize) -> Result<(), Corrupt> {
         self.empty_at(if block.entries_end == 0 { 0 } else { block.restart_entry(index)? });
         Ok(())
     }
 
-    /// Discards the window, except the key from which the next entry takes its prefix.
+    /// Empties the window (the decoded entries), but keeps the key with which the next entry shares
+    /// its prefix.
     fn slide(&mut self) {
         self.window.clear();
         self.base = self.keys.keep(self.base.clone());
@@ -351,8 +354,8 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Decodes the entries from a restart point up to `end` and moves the cursor to the last of
-    /// them. At the start of the block the cursor loses its position.
+    /// Decodes the entries from a restart point up to the offset `end`, and moves the cursor to the
+    /// last of them. At the start of the block there are none, and the cursor loses its position.
     fn read_back(&mut self, block: &Block, end: usize) -> Result<(), Corrupt> {
         let restarts = block.restarts_before(end);
         if restarts == 0 {
@@ -369,7 +372,8 @@ impl BlockCursor {
         if self.end == end { Ok(()) } else { Err(corrupt(end, "restart points and entries disagree")) }
     }
 
-    /// Decodes the entry after the window. Slides the window first if it is full.
+    /// Decodes the entry that follows the window (the decoded entries) and adds it to the window.
+    /// If the window is full, empties it first.
     #[inline]
     fn read_entry(&mut self, entries: Entries<'_>) -> Result<(), Corrupt> {
         if self.window.len() >= ENTRIES_MAX || self.keys.len() >= KEY_BYTES_MAX {
@@ -401,8 +405,8 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Moves the cursor to the base entry (the last one decoded). The window then contains only
-    /// that entry.
+    /// Moves the cursor to the base entry (the entry that was decoded last). The window then
+    /// contains only that entry.
     fn stand_on_base(&mut self) {
         self.current = Some(self.base_entry());
     }
@@ -412,9 +416,9 @@ impl BlockCursor {
         Entry { key: self.base.clone(), value: self.base_value..self.end, parts: false }
     }
 
-    /// Decodes the key of the entry after the window. This key becomes the base, the key from which
-    /// the next entry takes its prefix. Returns the length of the prefix that it shares with its
-    /// predecessor.
+    /// Decodes the key of the entry that follows the window. This key becomes the base: the key
+    /// with which the next entry shares its prefix. Returns the length of the prefix that the
+    /// decoded key shares with its predecessor.
     #[inline(always)]
     fn read_key(&mut self, entries: Entries<'_>) -> Result<usize, Corrupt> {
         let at = self.end;

@@ -12,7 +12,7 @@ pub(super) struct Split<'a> {
     pub value: &'a [u8],
     /// The bytes of the block from `own` on.
     pub from_own: &'a [u8],
-    /// The bytes of the entries after this one.
+    /// The bytes of the entries after the decoded entry.
     pub behind: &'a [u8],
 }
 
@@ -31,8 +31,8 @@ pub(super) fn corrupt(at: usize, detail: &str) -> Corrupt {
     Corrupt::new("block", at as u64, detail)
 }
 
-/// The entries of a block, as a slice. A cursor step that has this slice need not look up the
-/// owner of the block's memory.
+/// The entries of a block, as a slice of bytes. With this slice, a step of a cursor need not look
+/// up the owner of the block's memory.
 #[derive(Clone, Copy)]
 pub(super) struct Entries<'a> {
     pub bytes: &'a [u8],
@@ -83,8 +83,8 @@ fn first_of(entries: &[u8]) -> Option<Split<'_>> {
     Some(Split { shared, own, value, from_own, behind })
 }
 
-/// Decodes the three lengths of an entry, whatever their encoded size. Returns the lengths and the
-/// bytes after them.
+/// Decodes the three lengths at the start of an entry, whatever their encoded size. Returns the
+/// lengths and the bytes after them.
 #[cold]
 fn any_sizes(entries: &[u8]) -> Option<(usize, usize, usize, &[u8])> {
     let mut input = Input::new("block", entries);
@@ -112,8 +112,8 @@ impl Block {
     }
 
     /// Verifies that the restart points are entries with whole keys, that they are in order, and
-    /// that the first entry is one of them. Forward iteration does not use restart points. Other
-    /// reads detect a bad restart point only when they use it.
+    /// that the first entry is one of them. Forward iteration does not use restart points, so it
+    /// cannot detect a bad one; other reads detect a bad restart point only when they use it.
     pub fn check_restarts(&self) -> Result<(), Corrupt> {
         let (mut at, mut known) = (0, 0);
         while at < self.entries_end {
@@ -136,8 +136,8 @@ impl Block {
     }
 
     /// Returns the offset of the last restart point whose key satisfies `is_before`, or of the
-    /// first restart point if there is none. The keys that satisfy `is_before` must precede all
-    /// others.
+    /// first restart point if no key satisfies it. The keys that satisfy `is_before` must precede
+    /// all others.
     #[inline]
     pub(super) fn restart_before(&self, is_before: impl Fn(&[u8]) -> bool) -> Result<usize, Corrupt> {
         if self.entries_end == 0 {
@@ -145,7 +145,8 @@ impl Block {
         }
         let (mut low, mut high) = (0, self.restarts.saturating_sub(1));
         while low < high {
-            // Invariant: restart points 1..=low satisfy `is_before`, those above `high` do not.
+            // Invariant of the binary search: the keys of restart points 1..=low satisfy
+            // `is_before`, and those of the restart points above `high` do not.
             let middle = (low + high).div_ceil(2);
             if is_before(self.restart_key(middle)?) { low = middle } else { high = middle - 1 }
         }

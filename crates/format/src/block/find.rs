@@ -1,12 +1,13 @@
 //! Point search in a block of internal keys, without reassembling whole keys.
 //!
 //! The search compares prefix-compressed keys as they are stored. For each entry it records two
-//! values: how many bytes the entry's key has in common with the wanted user key, and the result
-//! of comparing the first byte that differs. If the next entry shares more bytes with its
-//! predecessor than the predecessor has in common with the wanted key, the comparison has the same
-//! result for both entries. Otherwise the next entry stores the deciding bytes itself. When the
-//! search stops, the prefix that the found entry shares is therefore known to equal a prefix of
-//! the wanted key.
+//! values: how many bytes the entry's key has in common with the wanted user key, and whether the
+//! first byte that differs is smaller or larger. Then there are two cases for the next entry. If
+//! the next entry shares more bytes with the current entry than the current entry has in common
+//! with the wanted key, both entries differ from the wanted key in the same byte. So they compare
+//! with the wanted key in the same way. Otherwise the next entry stores the deciding bytes itself.
+//! So when the search stops, the shared prefix of the found entry is known to equal a prefix of the
+//! wanted key.
 use super::{Block, BlockCursor, common_prefix, entry::corrupt};
 use crate::{Corrupt, KeyOrder, Kind, SeqNo, key};
 use std::{cmp::Ordering, ops::Range, sync::Arc};
@@ -17,8 +18,8 @@ pub(super) enum Search<'a> {
     At(Hit<'a>),
     /// All entries precede the lookup key.
     End,
-    /// The search cannot decide, because the shared prefix of the entry must be reassembled from
-    /// earlier entries.
+    /// The search cannot decide, because it would need the shared prefix of the entry, which must
+    /// be reassembled from earlier entries.
     Scattered,
 }
 
@@ -37,8 +38,8 @@ pub(super) struct Hit<'a> {
 }
 
 impl Block {
-    /// Returns the sequence number, kind and value range of the entry that a reader at the sequence
-    /// number of `lookup` sees for its user key (see [`key::lookup`]). [`Block::part`] and
+    /// Returns the sequence number, kind and value range of the entry that a reader sees. `lookup`
+    /// has the user key and the reader's sequence number (see [`key::lookup`]). [`Block::part`] and
     /// [`Bytes::in_block`](super::Bytes::in_block) return the value for this range. The keys of the
     /// block must be internal keys sorted by `order`.
     pub fn find(&self, order: &KeyOrder, lookup: &[u8]) -> Result<Option<(SeqNo, Kind, Range<usize>)>, Corrupt> {
@@ -118,7 +119,7 @@ mod tests {
     use proptest::{collection::vec, prelude::*};
 
     proptest! {
-        /// The keys are short and consist of few different bytes. Some keys are prefixes of others,
+        /// The test keys are short and consist of few different bytes. Some are prefixes of others,
         /// some extend into the trailer of others, and some have many versions.
         #[test]
         fn finds_what_a_cursor_finds(
@@ -157,8 +158,9 @@ mod tests {
             }
         }
 
-        /// The entries are arbitrary bytes, and the restart offsets after them are valid, so the
-        /// search decodes the entries. It must return a result or an error and must not panic.
+        /// The entries of the test block are arbitrary bytes, and the restart offsets after them
+        /// are valid, so the search decodes the entries. The search must return a result or an
+        /// error and must not panic.
         #[test]
         fn takes_any_entries(mut bytes in vec(0..12_u8, 0..80), wanted in vec(0..4_u8, 8..12)) {
             bytes.extend_from_slice(b"\0\0\0\0\x01\0\0\0");

@@ -2,12 +2,13 @@
 use crate::{KeyOrder, key::TRAILER_BYTES};
 use std::ops::Range;
 
-/// Number of bytes that are always copied together, even if a key needs fewer. Keys are short, and
-/// a copy of constant length compiles to one or two moves. The next key overwrites the surplus
-/// bytes.
+/// Number of bytes that every copy of a key moves, even if the key needs fewer. Keys are short, and
+/// a copy of constant length compiles to one or two move instructions. The next key overwrites the
+/// surplus bytes.
 const CHUNK: usize = 32;
 
-/// The key buffer. After the first key, `bytes` has at least one more chunk after `end`.
+/// The key buffer. From the first key on, `bytes` has at least one chunk of spare bytes after
+/// `end`.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     bytes: Vec<u8>,
@@ -82,7 +83,8 @@ impl Keys {
     /// Replaces all keys with the concatenation of `front` and `rest`.
     pub fn replace(&mut self, front: &[u8], rest: &[u8]) -> Range<usize> {
         self.bytes.clear();
-        // Many seeks read only the entry that they find, so no more memory is reserved.
+        // Many seeks read only the entry that they find, so the buffer reserves no memory for
+        // further keys.
         self.bytes.reserve_exact(front.len() + rest.len());
         self.bytes.extend_from_slice(front);
         self.bytes.extend_from_slice(rest);

@@ -146,7 +146,7 @@ fn point_search_agrees_with_linear_comparison() {
 
 /// A cursor keeps several decoded entries (the window). A step within the window may report,
 /// without a comparison, that the user key differs from the previous one. This report must be
-/// right for every entry of the window.
+/// correct for every entry of the window.
 #[test]
 fn steps_that_claim_distinct_user_keys_are_right() {
     let (keys, block) = versions(16);

@@ -3,7 +3,7 @@ use super::FilterPolicy;
 use crate::{block::Bytes, coding::put_fixed32};
 use std::{fmt, sync::Arc};
 
-/// log2 of the file range in bytes that one filter covers.
+/// The base-2 logarithm of the length in bytes of the file range that one filter covers.
 const COVERED_LOG2: u8 = 11;
 
 /// Builds the filter block of an SSTable while the SSTable is written. Methods are called in the
@@ -77,8 +77,8 @@ impl FilterBlockBuilder {
     }
 }
 
-/// A filter block that was read from an SSTable. A malformed filter block matches every key. The
-/// only cost is that a lookup searches the data block without need.
+/// A filter block that was read from an SSTable. A malformed filter block matches every key, so
+/// lookups stay correct: they only search some data blocks without need.
 pub struct FilterBlock {
     policy: Arc<dyn FilterPolicy>,
     bytes: Bytes,

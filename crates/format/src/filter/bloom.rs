@@ -2,8 +2,8 @@
 use super::{FilterPolicy, HashPolicy};
 use std::sync::Arc;
 
-/// Maximum number of probes. Larger numbers in a filter are reserved for new encodings; such a
-/// filter matches every key.
+/// Maximum number of probes. A filter that states a larger number has an encoding that is reserved
+/// for the future, and matches every key.
 const PROBES_MAX: u8 = 30;
 
 /// A Bloom filter with about `0.69 * bits_per_key` probes. With 10 bits per key, 1 % of absent
@@ -76,8 +76,8 @@ impl Bloom {
     }
 }
 
-/// Returns the numbers of the bits, below `bits`, that a key with this hash sets. This is double
-/// hashing, with the rotated hash as the step.
+/// Returns the positions, below `bits`, of the bits that a key with the hash `hash` sets. The
+/// function uses double hashing, with the rotated hash as the step.
 fn probes(mut hash: u32, bits: u64, count: u8) -> impl Iterator<Item = u64> {
     let step = hash.rotate_right(17);
     let narrow = u32::try_from(bits).ok(); // a 32-bit division is several times as fast

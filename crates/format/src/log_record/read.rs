@@ -1,10 +1,10 @@
 //! Reassembles records from the fragments in untrusted bytes.
 //!
-//! After a bad fragment LevelDB skips the rest of the block. A reader made with
+//! After a bad fragment, LevelDB skips the rest of the block. A decoder made with
 //! [`RecordDecoder::resuming`] may continue earlier, except in a file whose first fragment LevelDB
-//! wrote. If the length of the bad fragment leads to a valid fragment, the reader continues there.
-//! Otherwise it continues at the next durable mark in the block, or in the next block if there is
-//! no mark. In all cases it verifies each fragment by the fragment's checksum.
+//! wrote. If the length of the bad fragment leads to a valid fragment, the decoder continues at
+//! that fragment. Otherwise it continues at the next durable mark in the block, or in the next
+//! block if there is no mark. In all cases it verifies the checksum of each fragment.
 use super::{BLOCK_BYTES, FIRST, FULL, HEADER_BYTES, Header, LAST, MIDDLE, OURS_FIRST_BYTES};
 use std::ops::Range;
 
@@ -23,9 +23,9 @@ pub enum Event {
         /// The record.
         bytes: Vec<u8>,
     },
-    /// Corrupt bytes. By default, reading resumes where LevelDB's reader resumes: after a valid
-    /// fragment that is out of place, otherwise in the next block. A decoder made with
-    /// [`RecordDecoder::resuming`] may resume earlier.
+    /// Corrupt bytes. By default, reading resumes where LevelDB's reader resumes: directly after a
+    /// valid fragment that is at a wrong place, and otherwise in the next block. A decoder made
+    /// with [`RecordDecoder::resuming`] may resume earlier.
     Bad {
         /// Offset in bytes.
         offset: u64,
@@ -68,7 +68,7 @@ struct Partial {
     bytes: Vec<u8>,
 }
 
-/// Zeros at a place where a fragment should start.
+/// A range of zeros at a position where a fragment should start.
 #[derive(Clone, Copy, Debug)]
 struct Zeros {
     /// Start of the skipped range.
@@ -77,7 +77,7 @@ struct Zeros {
     within_record: bool,
 }
 
-/// The next fragment, corrupt range or end. [`Event`]s are made from these.
+/// The next fragment, corrupt range, or end of the file. The decoder makes [`Event`]s from these.
 enum Found {
     Fragment { kind: u8, offset: u64, payload: Range<usize> },
     Bad { offset: u64, end: u64, reason: String },
@@ -102,8 +102,8 @@ impl RecordDecoder {
         }
     }
 
-    /// Makes reading resume within a block after a bad fragment where possible, unless LevelDB
-    /// wrote the first fragment of the file.
+    /// Makes reading resume within the same block after a bad fragment if this is possible. The
+    /// setting has no effect if LevelDB wrote the first fragment of the file.
     pub fn resuming(mut self) -> RecordDecoder {
         self.resumes = true;
         self
@@ -165,7 +165,8 @@ impl RecordDecoder {
             return self.skip_zeros(zeros, read);
         }
         if !header.vouches_for(&self.block[payload.clone()]) {
-            // The length itself may be corrupt. It is used only if it leads to a valid fragment.
+            // The length of the bad fragment may be corrupt too, so the decoder uses it only if it
+            // leads to a valid fragment.
             let next = self.resumes && self.is_whole(payload.end);
             let resume = if next { payload.end } else { self.resume_at(self.at + 1) };
             return Ok(self.give_up(offset, resume, "checksum mismatch"));
@@ -194,9 +195,9 @@ impl RecordDecoder {
         done.map(|()| true)
     }
 
-    /// Skips zeros up to the next block that is not all zeros. The remaining bytes of the current
-    /// block must be zeros. Returns [`Found::End`] if only zeros follow: they were preallocated or
-    /// never written back, so they are not corruption.
+    /// Skips zeros up to the next block that is not all zeros. The rest of the current block must
+    /// be zeros. If only zeros follow up to the end of the file, returns [`Found::End`]: these
+    /// zeros were preallocated or never written back, so they are not corruption.
     fn skip_zeros<E>(
         &mut self,
         zeros: Zeros,
@@ -228,8 +229,8 @@ impl RecordDecoder {
         Found::Bad { offset, end: self.block_offset + resume as u64, reason: reason.into() }
     }
 
-    /// Returns the position where reading resumes after corruption before `from`. This is a durable
-    /// mark, or the end of the block if there is none.
+    /// Returns the position in the block where reading resumes after corruption before `from`: the
+    /// next durable mark, or the end of the block if there is none.
     fn resume_at(&self, from: usize) -> usize {
         let last = self.block.len().saturating_sub(HEADER_BYTES + MARK_BYTES);
         let mark = self.resumes.then(|| (from..=last).find(|at| self.is_mark(*at))).flatten();
@@ -306,9 +307,9 @@ impl RecordDecoder {
         Event::Bad { offset, bytes: end - offset, reason }
     }
 
-    /// Handles a record that starts at `next` while another record is incomplete. If the incomplete
-    /// record is empty, it is ignored: old versions of LevelDB left empty FIRST fragments at the
-    /// end of a block and began the record again in the next block.
+    /// Handles the start of a record, at `next`, while another record is incomplete. If the
+    /// incomplete record is empty, it is ignored: old versions of LevelDB left an empty FIRST
+    /// fragment at the end of a block and began the record again in the next block.
     fn unfinished(&mut self, next: u64) -> Option<Event> {
         let partial = self.partial.take().filter(|partial| !partial.bytes.is_empty())?;
         self.told_end = next;

@@ -1,7 +1,7 @@
 //! Splits records into fragments.
 use super::{BLOCK_BYTES, FIRST, FULL, HEADER_BYTES, Header, LAST, MIDDLE, OURS_FIRST_BYTES};
 
-/// Maximum number of bytes in one `emit` call. A longer record is passed in several calls.
+/// Maximum number of bytes in one call of `emit`. A longer record is passed in several calls.
 const PIECE_BYTES_MAX: usize = 1 << 20;
 
 /// Frames the records of one file, in order, from its beginning.
@@ -46,7 +46,8 @@ impl Framer {
         loop {
             let unused = BLOCK_BYTES - self.at;
             let (padding, start) = if unused < HEADER_BYTES { (unused, 0) } else { (0, self.at) };
-            // If no byte is left for the payload, an empty fragment is written, as in LevelDB.
+            // If the rest of the block has room for a header only, the fragment has no payload, as
+            // in LevelDB.
             let room = BLOCK_BYTES - start - HEADER_BYTES;
             let (payload, rest) = left.split_at(left.len().min(room).min(bytes_max));
             let kind = match (begin, rest.is_empty()) {

@@ -69,10 +69,11 @@ pub enum Change {
         /// The name.
         name: String,
     },
-    /// Records that a flush of the device has completed. All entries before `end` were written
-    /// before the flush began, so they are durable.
+    /// Records that a flush of the device has completed. All entries of the slot journal before
+    /// `end` were written before the flush began, so they are durable.
     Flushed {
-        /// Offset of the next entry at the time when the flush began.
+        /// The offset, in this half of the slot journal, of the next entry at the time when the
+        /// flush began.
         end: u64,
     },
     /// Reserves the file numbers below `file`.

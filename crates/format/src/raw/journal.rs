@@ -1,7 +1,7 @@
-//! The slot journal: the log of a raw device's file list. It has two halves. One half has the
-//! valid checkpoint (the whole file list) and the entries written after this checkpoint. When this
-//! half is full, or when a store is opened for writing, the next checkpoint is written to the
-//! other half. The old half stays valid until the new checkpoint is durable.
+//! The slot journal: the log of a raw device's file list. It has two halves. One half has the valid
+//! checkpoint (the whole file list) and the entries written after this checkpoint. When this half
+//! is full, or when a store is opened for writing, the next checkpoint is written to the other
+//! half. The old half stays valid until the new checkpoint is durable.
 //!
 //! ```text
 //! a half                             its head                     an entry
@@ -13,13 +13,14 @@
 //!                                   32  4  crc32c of bytes 0..32
 //! ```
 //! Entries are contiguous. The history ends at the first entry with length 0 or with a wrong
-//! checksum, except in one case: if a later entry records a device flush that covered the invalid
-//! entry, no power cut can have destroyed the invalid entry, so it is corrupt.
+//! checksum. There is one exception: if a later entry records a device flush that covered the
+//! invalid entry, the device is damaged, because no power cut can have destroyed an entry that was
+//! flushed.
 //!
-//! The head's checksum is the seed for the checksums of the entries. Entries that are left from an
-//! earlier generation are therefore not read as a continuation. When a page is written again with
-//! further entries, its earlier entries are repeated unchanged. A torn page therefore loses only
-//! entries that were not durable.
+//! The head's checksum is the seed for the checksums of the entries. The checksums of entries of an
+//! earlier generation are therefore wrong, and these entries are not read as a continuation. When a
+//! page is written again with further entries, its earlier entries are repeated unchanged. A torn
+//! page therefore loses only entries that were not durable.
 use super::{Change, PAGE};
 use crate::{
     Corrupt,
@@ -94,10 +95,11 @@ pub fn encode_entry(head: &Head, changes: &[Change]) -> Vec<u8> {
     out
 }
 
-/// Decodes a half. Returns `None` if the half has another format id, or if a power cut interrupted
-/// the writing of its checkpoint. All other invalid bytes are an error, because no power cut can
-/// leave them. A head is within one sector, so it is never torn. Entries are written only after
-/// the checkpoint is durable. Bytes with a valid checksum can always be decoded.
+/// Decodes a half of the slot journal. Returns `None` if the half has another format id, or if a
+/// power cut interrupted the writing of its checkpoint. All other invalid bytes are an error,
+/// because no power cut can leave them, for three reasons. A head is within one sector, so it is
+/// never torn. Entries are written only after the checkpoint is durable. Bytes with a valid
+/// checksum can always be decoded.
 pub fn decode(half: &[u8], id: u64) -> Result<Option<Half>, Damaged> {
     if half.iter().take(HEAD_BYTES).all(|byte| *byte == 0) {
         return Ok(None);
@@ -168,8 +170,7 @@ pub(super) fn entry<'a>(head: &Head, half: &'a [u8], at: usize) -> Option<&'a [u
     perhaps(half, at).filter(|found| found.is_right(head)).map(|found| found.changes)
 }
 
-/// Bytes at some offset of a half that have the form of a journal entry. They may be something
-/// else.
+/// Bytes at some offset of a half that may be a journal entry, because they have the form of one.
 pub(super) struct Perhaps<'a> {
     length: &'a [u8; 4],
     sum: u32,
@@ -190,11 +191,11 @@ impl Perhaps<'_> {
     }
 }
 
-/// Returns whether an entry after `end` records a device flush that covered the bytes at `end`.
-/// The caller knows that no valid entry starts at `end`. The function searches an entry at each
-/// offset after `end`. At each offset it decodes the bytes before it computes their checksum,
-/// because decoding rejects most bytes after a few of them. Computing the checksums first would be
-/// slow: the lengths found in entries of an earlier generation add up to megabytes.
+/// Returns whether an entry after `end` records a device flush that covered the bytes at `end`. The
+/// caller knows that no valid entry starts at `end`. The function looks for an entry at each offset
+/// after `end`. At each offset it decodes the bytes before it computes their checksum, because
+/// decoding rejects most bytes after a few of them. The opposite order would be slow: the lengths
+/// found in entries of an earlier generation add up to megabytes of checksums.
 fn is_outlived(head: &Head, half: &[u8], end: usize) -> bool {
     let is_later = |change: &Change| matches!(change, Change::Flushed { end: told } if *told > end as u64);
     let tells = |bytes| Change::decode_all(bytes).is_ok_and(|changes| changes.iter().any(is_later));
@@ -221,8 +222,8 @@ mod tests {
         ]
     }
 
-    /// If a device flush covered an entry, corruption of this entry must be an error, whichever
-    /// byte is wrong. Only corruption of the last entry may end the history without an error.
+    /// If a device flush covered an entry, corruption of any byte of the entry must be an error.
+    /// Only corruption of the last entry may end the history without an error.
     #[test]
     fn corruption_before_a_device_flush_is_reported() {
         let (mut half, ends) = half();
@@ -294,8 +295,8 @@ mod tests {
         assert_eq!(decode(&half, 9).unwrap().unwrap().changes, history()[..1]);
     }
 
-    /// A power cut while a checkpoint is written leaves its head or its changes, but no entry after
-    /// it.
+    /// If power fails during the write of a checkpoint, a half of the journal may have the head or
+    /// the changes of the checkpoint, but no entry after it. The reader must ignore such a half.
     #[test]
     fn an_interrupted_checkpoint_is_ignored() {
         let (old, _) = half();

@@ -24,13 +24,14 @@ pub fn seal(page: &mut [u8; PAGE], file: u64, used: usize) {
     page[used..PAYLOAD].fill(0);
     let trailer = &mut page[PAYLOAD..];
     trailer[..8].copy_from_slice(&file.to_le_bytes());
-    // `used` is at most `PAYLOAD`, so the upper half of the four bytes is zero.
+    // The number of payload bytes, `used`, is at most `PAYLOAD`, which fits into two bytes. The
+    // upper two of the four bytes that store `used` are therefore zero.
     trailer[8..12].copy_from_slice(&(used as u32).to_le_bytes());
     let sum = crc::mask(crc::crc32c(&trailer[..12]));
     trailer[12..].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Returns the payload length, or `None` if the page does not belong to `file`.
+/// Returns the payload length of the page, or `None` if the page does not belong to `file`.
 pub fn used(page: &[u8; PAGE], file: u64) -> Option<usize> {
     let trailer = &page[PAYLOAD..];
     let (fields, sum) = trailer.split_at(12);

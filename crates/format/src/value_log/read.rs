@@ -7,8 +7,8 @@ use std::{borrow::Cow, ops::Range};
 const ZEROS_BYTES: u64 = 1 << 20;
 /// Number of bytes of each read when the reader searches the next valid frame.
 const SEARCHED_BYTES: u64 = 64 << 10;
-/// Limit of the search for the next valid frame. In total, the search reads frame bodies of at
-/// most this many times the segment's size.
+/// Limit of the search for the next valid frame: in total, the search reads frame bodies of at most
+/// this many times the segment's size.
 const SEARCH_MAX: u64 = 4;
 
 /// Reads the frames of a segment in order. It trusts no byte of the segment.
@@ -35,7 +35,7 @@ impl Frames {
 
     /// Returns the next batch or another event. `read` fills a buffer from an offset. A corrupt
     /// frame is skipped by its stated length, if another frame or the end of the segment follows
-    /// there. Otherwise reading resumes at the next valid frame.
+    /// after this length. Otherwise reading resumes at the next valid frame.
     pub fn next<E>(&mut self, mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>) -> Result<Event, E> {
         self.places.clear();
         if self.at == 0 && self.file_bytes >= MAGIC.len() as u64 {
@@ -81,7 +81,7 @@ impl Frames {
     }
 
     /// Returns the offset where reading resumes after a corrupt frame. `end` is the end of the
-    /// frame according to its header. The header may be corrupt too.
+    /// frame according to its header, which may be corrupt too.
     fn after<E>(&self, end: u64, read: &mut impl FnMut(u64, &mut [u8]) -> Result<(), E>) -> Result<u64, E> {
         let mut header = [0; HEADER_BYTES];
         let left = self.file_bytes - end;
@@ -113,8 +113,8 @@ impl Frames {
         Event::Bad { offset, bytes: end - offset, reason: reason.into() }
     }
 
-    /// Handles zeros at the place of a frame. They are the end of the segment, unless other bytes
-    /// follow.
+    /// Handles zeros at a position where a frame should start. The zeros are the end of the
+    /// segment, unless other bytes follow.
     fn zeros<E>(&mut self, mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>) -> Result<Event, E> {
         let mut from = self.at;
         while from < self.file_bytes {

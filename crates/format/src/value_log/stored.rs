@@ -52,8 +52,9 @@ impl ValuePointer {
     pub const BYTES_MAX: usize = 31;
 
     /// Returns the number of bytes of the segment that this pointer keeps live. In a segment of
-    /// relocated values each entry has its own frame, so the header of the frame is included. In a
-    /// segment that was a WAL, frame headers and inline values are garbage.
+    /// relocated values each entry has its own frame, so the number includes the header of the
+    /// frame. In a segment that was a WAL, frame headers and inline values are garbage, so only the
+    /// entry counts.
     pub fn kept_bytes(&self) -> u64 {
         self.bytes.saturating_add(if self.moved { HEADER_BYTES as u64 } else { 0 })
     }

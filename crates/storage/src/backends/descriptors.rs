@@ -41,13 +41,14 @@ pub(super) fn for_tables(setup: &StorageConfig, layout: Layout, files_max: Optio
     within
 }
 
-/// Returns one eighth of the last quarter (see the module's documentation), but at least 2. Two
-/// limits use this number: the number of files that are open because they wait to become durable,
-/// and the number of closed WALs that wait until their entries are durable in tables.
+/// Returns one eighth of the last quarter of the descriptors (see the module's documentation), but
+/// at least 2. Two limits use this number: the number of files that stay open because they wait to
+/// become durable, and the number of closed WALs that wait until their entries are durable in
+/// tables.
 pub(super) fn for_waiting(setup: &StorageConfig, files_max: Option<u64>) -> usize {
     let waiting = |files: u64| {
-        // A store keeps two kinds of files open for reads: tables, and segments or value files.
-        // Each kind is limited to `max_open_files`.
+        // A store keeps two kinds of files open for reads: tables, and in addition value-log
+        // segments or value files. `max_open_files` limits each of the two kinds.
         let tables = (files - files / 4).min((setup.max_open_files as u64).saturating_mul(2));
         usize::try_from((files - tables) / 8).unwrap_or(usize::MAX)
     };

@@ -58,10 +58,10 @@ fn missing_half(fs: &dyn FileSystem, what: &str) -> String {
     format!("{} (the device that its file {DATA} names holds {what})", fs.name())
 }
 
-/// Checks that `fs` does not contain a store that has lost `CURRENT` and its format file, because
-/// a new store would take its place. Returns an error if there is a WAL with writes that a store
-/// of layout `wanted` would not read, or a table in a place that such a store would not search.
-/// (The engine checks the files that the new store would read.)
+/// Checks that `fs` does not contain a store that has lost `CURRENT` and its format file, because a
+/// new store would take its place. Returns an error if there is a WAL with writes that a store of
+/// layout `wanted` would not read, or a table in a place that such a store would not search. (The
+/// engine checks the files that the new store would read.)
 fn check_no_store_lost(fs: &dyn FileSystem, wanted: Layout) -> Result<()> {
     if !fs.exists().map_err(|e| Error::io("look for", fs.name(), e))? {
         return Ok(());
@@ -122,15 +122,15 @@ fn has_writes(fs: &dyn FileSystem, name: &str) -> io::Result<bool> {
 
 /// Returns the layout of a store without a format file, derived from the names of its files.
 /// Returns `wanted` if the names do not determine the layout. A wrong guess of the place of values
-/// is dangerous, because reads would return value pointers as values.
+/// is dangerous, because reads would return value pointers as if they were values.
 fn by_names(fs: &dyn FileSystem, wanted: Layout) -> Layout {
     let names = fs.list().unwrap_or_default(); // opening the store reports the error
     let has_folders = dirs::any_folder(fs).is_ok_and(|folder| folder.is_some());
     let in_folders = Layout { tables: TableForm::Directory, values: Values::Table, ..wanted };
     let wanted = if has_folders { in_folders } else { wanted };
     let is_log = |entry: &DirEntry| matches!(FileName::parse(&entry.name), Some(FileName::Log(_)));
-    // A WAL with LevelDB's file name shows that the store has no value log. The names of segments,
-    // which only a store with a value log has, take precedence.
+    // A WAL with LevelDB's file name shows that the store has no value log. But if there are
+    // segments, their names decide, because only a store with a value log has segments.
     let wanted = if names.iter().any(is_log) { Layout { values: Values::Table, ..wanted } } else { wanted };
     names.iter().filter_map(|entry| FileName::parse(&entry.name)).fold(wanted, |layout, name| match name {
         FileName::ValueLog(_) | FileName::WalSidecar(_) | FileName::Values(_)

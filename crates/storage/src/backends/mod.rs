@@ -81,8 +81,8 @@ pub fn open(
         Location::Memory(memory) => Arc::new(memory.clone()),
     };
     let particular = match durability_mode {
-        // An open for reading needs no durability guarantee. It therefore succeeds even on a file
-        // system that does not support these durability modes.
+        // An open for reading needs no durability guarantee. It therefore succeeds in the modes
+        // `group` and `journal` even on a file system that does not support them.
         DurabilityMode::Group | DurabilityMode::Journal | DurabilityMode::JournalBpf => !mode.writes(),
         DurabilityMode::Inherit => mode == OpenMode::Salvage, // the format file may be damaged
         DurabilityMode::Sync | DurabilityMode::Background | DurabilityMode::Auto | DurabilityMode::None => false,

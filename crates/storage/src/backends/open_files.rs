@@ -1,4 +1,4 @@
-//! Files that are kept open for the next read, up to a limit. If too many files are open, the
+//! Files that a store keeps open for the next read, up to a limit. If too many files are open, the
 //! least recently read file is closed first.
 use super::shares::{Closes, Share};
 use crate::Result;
@@ -16,10 +16,11 @@ pub(super) struct OpenFiles<K, F> {
 }
 
 struct Open<K, F> {
-    /// The open files by key. Each file has the number of its last read; `now` counts the reads.
+    /// The open files by key. Each file comes with the number of its last read, as counted by
+    /// `now`.
     files: HashMap<K, (F, u64)>,
-    /// The key of each file by the number of its last read. The first file is the one that was not
-    /// read for the longest time.
+    /// The key of each file by the number of its last read. The first file is the least recently
+    /// read one.
     by_read: BTreeMap<u64, K>,
     /// Number of reads so far.
     now: u64,

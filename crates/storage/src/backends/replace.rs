@@ -1,4 +1,5 @@
-//! Replaces a directory by a new one, and keeps the old one under another name, until a destroy.
+//! Replaces a directory by a new one. The old directory is kept under another name until the store
+//! is destroyed.
 use super::{Location, destroy};
 use crate::{Error, Result};
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
@@ -11,9 +12,9 @@ use std::{
 
 /// Replaces the directory `path` by the one that `make` creates. `make` gets the old directory and
 /// the path `PATH.repair` of the new one. Then the names of the two directories are exchanged
-/// atomically, and the old directory is kept as `PATH.damaged-N`. So at every moment `path` is
-/// either the old or the new directory, complete. The directory of an interrupted replacement is
-/// also kept as `PATH.damaged-N`, because it may be the old directory.
+/// atomically, and the old directory is kept as `PATH.damaged-N`. So at every moment `path` is a
+/// complete directory, either the old or the new one. A `PATH.repair` that an interrupted
+/// replacement left is also kept as `PATH.damaged-N`, because it may be the old directory.
 pub fn replace_directory<E: From<Error>>(
     path: &Path,
     make: impl FnOnce(&Path, &Path) -> std::result::Result<(), E>,

@@ -18,19 +18,19 @@ use std::{
 use terrace_format::Layout;
 
 /// The stores of this process that share descriptors. A thread that holds this lock takes no other
-/// lock and holds it only briefly. If a thread of the parent held the lock during a fork, the lock
-/// is never released in the child. The child then continues without the lock.
+/// lock and releases it soon. If a thread of the parent process held the lock during a fork, the
+/// lock is never released in the child. The child then continues without the lock.
 static STORES: Mutex<Vec<Weak<Share>>> = Mutex::new(Vec::new());
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A store holds this lock shared while it makes the other stores of this process close files.
-/// During that time it owns references to the other stores. A store that is closed in the meantime
-/// keeps the lock on its directory until the reference is dropped.
+/// A store that makes the other stores of this process close files holds this lock shared. During
+/// that time it owns references to the other stores. If one of these stores is closed in the
+/// meantime, it keeps the lock on its directory until the reference to it is dropped.
 static FITTING: RwLock<()> = RwLock::new(());
 
 /// Waits until no store of this process refers to another store that was closed, but at most for
-/// `PATIENCE`. Called by an open that found its directory locked, because such a closed store may
-/// still hold the directory's lock.
+/// `PATIENCE`. An open calls this function if it found its directory locked: such a closed store
+/// may still hold the lock.
 pub(super) fn wait_for_fits() {
     drop(FITTING.try_write_for(PATIENCE));
 }
@@ -42,8 +42,8 @@ pub(super) trait Closes: Send + Sync {
     fn fit(&self);
 }
 
-/// The maximum number of tables that one store may keep open. The same number limits the store's
-/// open segments, or its open value files of directory tables.
+/// The maximum number of tables that one store may keep open. The same number separately limits the
+/// store's open segments, or its open value files of directory tables.
 pub(super) struct Share {
     most: AtomicUsize,
     setup: StorageConfig,
@@ -59,8 +59,9 @@ pub(super) struct Share {
 
 impl Share {
     /// Makes the share of a store. The caller has already limited `setup.max_open_files` to the
-    /// number that this store could use alone, if there is such a limit. `files_max` is the maximum
-    /// number of open files of the process; `None` if the store's files take no descriptors.
+    /// number that the store could use if it were the only one, if there is such a limit.
+    /// `files_max` is the maximum number of open files of the process; `None` if the store's files
+    /// take no descriptors.
     pub fn new(setup: &StorageConfig, layout: Layout, files_max: Option<u64>) -> Arc<Share> {
         let share = Arc::new(Share {
             most: AtomicUsize::new(setup.max_open_files),
@@ -76,7 +77,7 @@ impl Share {
         share
     }
 
-    /// Makes a share of `most` open tables. The share does not depend on the number of open stores.
+    /// Makes a share of `most` open tables that does not depend on the number of open stores.
     #[cfg(test)]
     pub fn alone(most: usize) -> Arc<Share> {
         Share::new(&StorageConfig { max_open_files: most, ..StorageConfig::default() }, Layout::default(), None)
@@ -109,9 +110,9 @@ impl Drop for Share {
 }
 
 /// Divides the descriptors of the process among all open stores and the new store `more`. Returns
-/// the shares of these stores. The shares must not be dropped while `STORES` is locked: dropping
-/// the last reference to a share calls this function, which locks `STORES`. The caller drops them
-/// after this function has released the lock.
+/// the shares of these stores, which the caller must drop after this call. The reason: the drop of
+/// the last reference to a share calls this function again, which locks `STORES`. So no share may
+/// be dropped while this function holds that lock.
 fn share_out(more: Option<&Arc<Share>>) -> Vec<Arc<Share>> {
     let Some(mut stores) = STORES.try_lock_for(PATIENCE) else { return Vec::new() };
     stores.extend(more.map(Arc::downgrade));

@@ -39,8 +39,8 @@ impl Fixture {
         good(self.open(OpenMode::Create, &StorageConfig::default()))
     }
 
-    /// Creates a store that can be opened in every mode (create, write, read only, salvage): it
-    /// has a root (LevelDB's `CURRENT`), the manifest that the root names, and a format file
+    /// Creates a store that can be opened in every mode (create, write, read only, salvage). The
+    /// store has a root (LevelDB's `CURRENT`), the manifest that the root names, and a format file
     /// unless its layout is LevelDB's.
     pub fn with_root(&self) -> Box<dyn Storage> {
         let storage = self.create();

@@ -415,8 +415,8 @@ fn removed_tables_stay_readable(fixture: &Fixture) {
     good(storage.remove(object));
     refused(storage.open_table(&meta), is_missing);
     if storage.separates_values() {
-        // The removal of a directory table also removes its value files. No value file is open, so
-        // a read of a value returns an error.
+        // A removal of a directory table also removes the table's value files. The test has opened
+        // no value file before the removal, so a read of a value must now return an error.
         let put = all.iter().find(|(key, _)| key::apart(key).kind == Kind::Put).expect("a put");
         return refused(table.get(&put.0, HOW), is_missing);
     }

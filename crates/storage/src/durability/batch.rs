@@ -1,7 +1,7 @@
-//! The durability modes `group` and `background`. The outputs of many jobs become durable
-//! together, in one batch sync. The thread that calls the tracker makes the batch sync. Jobs do
-//! not wait for the batch sync, unless file descriptors run out (docs/durability.md, "Durability
-//! modes").
+//! The durability modes `group` and `background`. The output files of many jobs become durable
+//! together, in one batch sync. The thread that calls the durability tracker, usually the commit
+//! job, makes the batch sync. Flush and compaction jobs do not wait for it, unless file descriptors
+//! run out (docs/durability.md, "Durability modes").
 //!
 //! ```text
 //! group       1. write back the bytes of each file   without a journal commit or device flush
@@ -11,10 +11,10 @@
 //! ```
 //! Directory tables need no second step: one sync makes all files of a table directory durable.
 //!
-//! Mode `group` needs both of its steps, because a journal commit does not include bytes that were
-//! not written back. With delayed allocation, a commit before the write-back makes the inode
-//! durable with size 0. Space that is allocated but not yet written reads as zeros after a power
-//! cut, even if the allocation was committed.
+//! Mode `group` needs both of its steps, because a journal commit alone does not make bytes durable
+//! that were not written back. With delayed allocation, a commit before the write-back makes the
+//! inode durable with size 0. Space that is allocated but not yet written reads as zeros after a
+//! power cut, even if the allocation was committed.
 use super::{DurabilityTracker, Finished, sync_directory, waiting::Queue};
 use crate::{DurabilityHandle, Error, IoStats, Result, SyncKind};
 use parking_lot::Mutex;
@@ -33,12 +33,12 @@ pub enum Way {
 /// Makes the waiting files of all jobs durable in batch syncs, and completes the jobs' durability
 /// handles. If a file cannot be synced, only the handle of its job fails. If the last step of a
 /// batch sync fails (the commit of the journal or the sync of the directory), the handles of all
-/// its jobs fail.
+/// jobs in the batch fail.
 pub struct BatchTracker {
     way: Way,
     interval: Duration,
     waiting: Queue, // jobs do not wait, unless too many files wait
-    // The time of the last batch sync. A thread holds this lock while it makes a batch sync. Lock
+    // The time of the last batch sync. A thread that makes a batch sync holds this lock. Lock
     // order: this lock before `waiting`.
     last: Mutex<Option<Instant>>,
 }
@@ -50,9 +50,9 @@ impl BatchTracker {
         BatchTracker { way, interval, waiting: Queue::new(usize::MAX), last: Mutex::default() }
     }
 
-    /// Limits the waiting files to `files_max` descriptors. When half of this number wait, a batch
-    /// sync begins even if the interval has not passed. A job that reaches the limit waits for a
-    /// batch sync.
+    /// Limits the files that wait for a batch sync to `files_max` descriptors. When half of this
+    /// number wait, a batch sync begins even if the interval has not passed. A job that reaches the
+    /// limit waits for a batch sync.
     pub fn with_files_max(self, files_max: usize) -> BatchTracker {
         BatchTracker { waiting: Queue::new(files_max), ..self }
     }

@@ -19,8 +19,8 @@ pub enum State {
     Failed(Error),
 }
 
-/// Tracks one or several outputs of a job, all of which must become durable. All clones of a
-/// handle share one state.
+/// A durability handle for one or several outputs of a job. It is durable once all of the outputs
+/// are. All clones of a handle share one state.
 #[derive(Clone, Debug)]
 pub struct DurabilityHandle(Vec<Arc<Cell>>);
 
@@ -59,8 +59,8 @@ impl DurabilityHandle {
         (DurabilityHandle(vec![cell.clone()]), Completer(cell))
     }
 
-    /// Returns the state of a handle that may have several parts: failed if one part has failed,
-    /// else pending if one part is pending, else durable.
+    /// Returns the state of a handle, which may combine several handles. The state is failed if one
+    /// of them has failed, else pending if one of them is pending, else durable.
     pub fn state(&self) -> State {
         let mut sum = State::Durable;
         for cell in &self.0 {
@@ -83,8 +83,8 @@ impl DurabilityHandle {
         }
     }
 
-    /// Blocks until the handle is durable or failed. It does not start any sync: see
-    /// `Storage::commit`.
+    /// Blocks until the handle is durable or failed. The call starts no sync itself;
+    /// `Storage::commit` does.
     pub fn wait_durable(&self) -> Result<()> {
         self.0.iter().try_for_each(|cell| cell.wait())
     }

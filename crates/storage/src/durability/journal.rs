@@ -8,14 +8,16 @@
 //! 4  poll the number until it is c0 + 2, and join a transaction whenever the number has changed
 //! 5  join a transaction once more        detects an aborted journal, which still counts commits
 //! ```
-//! Step 2 needs `c0 + 2` for this reason. The file system counts a commit as its last act, and
-//! makes one commit after the other. At any moment at most two transactions are not counted yet:
-//! the one that is being committed, and the running one. The inodes written back so far are in
-//! one of these two transactions. With `c0 + 1` the poll might end after the first of the two.
+//! The reason why step 4 waits for `c0 + 2` and not for `c0 + 1`: the file system counts a commit
+//! at its very end, and makes one commit after the other. At any moment at most two transactions
+//! are not counted yet: the one that is being committed, and the running one, which collects new
+//! changes. The inodes of the files that were written back before step 2 are in one of these two
+//! transactions. With `c0 + 1` the poll might end after the commit of the first transaction, while
+//! an inode is in the second.
 //!
 //! In mode `journal-bpf` the kernel reports the transaction of each file (`bpf/`). Steps 2 and 4
-//! then use the transaction number instead of the count. Step 2 first makes the inode part of the
-//! running transaction.
+//! then use the transaction number of the file instead of the number of commits. Step 2 first makes
+//! the inode part of the running transaction.
 use super::{
     DurabilityTracker, Finished, journal_of,
     waiting::{Queue, Waiting},
@@ -29,8 +31,8 @@ use std::{
 };
 use terrace_vfs::{FileSystem, JournalCommit};
 
-/// The kind of number by which a tracker recognizes that a journal commit has covered the bytes
-/// that were written back.
+/// The kind of number by which a tracker recognizes that a journal commit has made the written-back
+/// bytes durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
     /// The number of commits, which the kernel publishes.
@@ -39,23 +41,22 @@ pub enum Evidence {
     Transactions,
 }
 
-/// Number of commits after which every byte that was written back before them is durable.
+/// Number of further commits after which every byte that was written back before them is durable.
 const COMMITS: u64 = 2;
-/// If the journal makes no progress during this number of commit intervals, it is considered
-/// stuck. For this limit, each interval is taken as one second longer than the file system's
-/// commit interval.
+/// If the journal makes no progress during this number of commit intervals, the tracker considers
+/// it stuck. For this limit, the tracker counts each interval as one second longer than the file
+/// system's commit interval.
 const INTERVALS_MAX: u32 = 3;
 
-/// Completes durability handles in groups, the batches. A batch contains the outputs that were
-/// written back before one read of the commit count. All outputs of a batch become durable by the
-/// same commit.
+/// Completes durability handles in batches. A batch contains the outputs of jobs that were written
+/// back before one read of the commit count. The same commit makes all outputs of a batch durable.
 pub struct JournalTracker {
     evidence: Evidence,
     poll: Duration,
     stall_limit: Duration,
     waiting: Queue, // jobs do not wait, unless too many files wait
-    // The progress of the journal. Locked while files are written back and while the journal is
-    // read. Lock order: this lock before `waiting`.
+    // The progress of the journal. A thread holds this lock while it writes back files and while it
+    // reads the journal. Lock order: this lock before `waiting`.
     progress: Mutex<Progress>,
 }
 
@@ -98,16 +99,16 @@ impl Batch {
 }
 
 impl JournalTracker {
-    /// Makes a tracker that reads the journal at most once in `poll`, unless too many files wait.
-    /// It expects a journal commit in every `interval`.
+    /// Makes a tracker that reads the journal at most once in each period `poll`, unless too many
+    /// files wait. The tracker expects a journal commit in every `interval`.
     pub fn new(evidence: Evidence, poll: Duration, interval: Duration) -> JournalTracker {
         let stall_limit = (interval + Duration::from_secs(1)) * INTERVALS_MAX;
         JournalTracker { evidence, poll, stall_limit, waiting: Queue::new(usize::MAX), progress: Mutex::default() }
     }
 
-    /// Limits the waiting files to `files_max` descriptors. When half of this number wait, they are
-    /// written back even if `poll` has not passed. A job that reaches the limit waits for the
-    /// write-back.
+    /// Limits the files that wait for their write-back to `files_max` descriptors. When half of
+    /// this number wait, they are written back even if `poll` has not passed. A job that reaches
+    /// the limit waits for the write-back.
     pub fn with_files_max(self, files_max: usize) -> JournalTracker {
         JournalTracker { waiting: Queue::new(files_max), ..self }
     }
@@ -147,8 +148,8 @@ impl JournalTracker {
 }
 
 impl Progress {
-    /// Adds outputs that were just written back to the batches. The outputs wait for a commit even
-    /// if this call returns an error.
+    /// Adds outputs of jobs that were just written back to the batches. The outputs wait for a
+    /// commit even if this call returns an error.
     fn enter(&mut self, builds: Vec<Waiting>, fs: &dyn FileSystem, evidence: Evidence) -> io::Result<()> {
         let due = self.due(&builds, fs, evidence);
         if self.batches.is_empty() {
@@ -165,7 +166,7 @@ impl Progress {
         }
         let (journal, now) = (journal_of(fs)?, self.count(fs, evidence)?);
         // If the sync of one of the job's files was cancelled, the job may have no file left that
-        // reports the transaction of the job's file names. The job then waits until two more
+        // reports the transaction with the directory entries. The job then waits until two more
         // transactions are committed.
         let least = if builds.iter().any(|build| build.lacks_some) { now + COMMITS } else { now };
         let files = builds.iter().flat_map(|build| &build.files);
@@ -191,8 +192,9 @@ impl Progress {
             return Ok(());
         }
         (self.commits, self.moved) = (commits, Some(Instant::now()));
-        // The join must follow the read of the commit count. If the journal was aborted, the join
-        // fails. If the join succeeds, all counted commits were made before any abort.
+        // The tracker joins a transaction after it has read the commit count. If the journal was
+        // aborted, the join fails. If the join succeeds, all counted commits were made before any
+        // abort.
         journal_of(fs)?.join_transaction()?;
         let due = self.batches.partition_point(|batch| batch.due <= commits);
         self.batches.drain(..due).flat_map(|batch| batch.completers).for_each(Completer::keep);

@@ -1,5 +1,5 @@
-//! Makes finished files durable. There is one tracker for each durability mode
-//! (docs/durability.md, "Durability modes"), each in its own file. This module depends only on
+//! Durability trackers, which make finished files durable. There is one tracker for each durability
+//! mode (docs/durability.md, "Durability modes"), each in its own file. This module depends only on
 //! file systems, not on stores.
 use crate::{Error, IoStats, Purpose, Result, SyncKind};
 use std::{io, time::Instant};
@@ -20,8 +20,9 @@ pub use mode::DurabilityMode;
 pub use none::NoTracker;
 pub use sync::{SyncTracker, sync_directory};
 
-/// A finished file, with the descriptor that wrote it. The kernel reports a writeback error only
-/// to descriptors that were open at the time, so a descriptor that is opened later could miss it.
+/// A finished file, with the descriptor that wrote it. The tracker must sync this descriptor: the
+/// kernel reports a writeback error only to descriptors that were open at the time, so a descriptor
+/// that is opened later could miss the error.
 pub struct Finished {
     /// The path, for messages.
     pub name: String,
@@ -39,8 +40,8 @@ impl Finished {
         self.file.is_saved()
     }
 
-    /// Writes back the bytes of the file, unless the file is durable already. If the file is
-    /// durable after the write-back, the write-back was a whole sync and is counted as a sync.
+    /// Writes back the bytes of the file, unless the file is already durable. On some file systems
+    /// the write-back is a whole sync, which makes the file durable; then it is counted as a sync.
     fn write_back(&self, io_stats: &IoStats) -> Result<()> {
         if self.is_saved() {
             return Ok(());
@@ -63,23 +64,23 @@ fn journal_of(fs: &dyn FileSystem) -> io::Result<&dyn JournalCommit> {
 pub trait DurabilityTracker: Send + Sync {
     /// Returns the name of the durability mode.
     fn durability_mode(&self) -> &'static str;
-    /// Returns whether this mode guarantees that data survives a power cut. If it does not, WALs,
-    /// manifests and roots are not synced either.
+    /// Returns whether this mode guarantees that data survives a power cut. In a mode without this
+    /// guarantee, the store does not sync WALs, manifests and roots either.
     fn promises(&self) -> bool {
         true
     }
-    /// Takes over the files of one job and makes them and their directory entries durable, now or
-    /// later. If too many files wait, first does the sync work that is due.
+    /// Takes over the files of one job and makes the files and their directory entries durable, now
+    /// or later. If too many files wait, first does the sync work that is due.
     fn watch(&self, fs: &dyn FileSystem, files: Vec<Finished>, io_stats: &IoStats) -> Result<DurabilityHandle>;
     /// Cancels the sync of the file `name`, because its table became obsolete before the version
     /// edit that adds the table was committed to the manifest. If the sync has not begun, it is
-    /// never made, and the handle of the job covers only the job's other files. Does no I/O;
-    /// dropping the result closes the file, which is I/O.
+    /// never made, and the durability handle of the job covers only the job's other files. The call
+    /// does no I/O; the drop of the result closes the file, which is I/O.
     fn cancel_sync(&self, _name: &str) -> Option<Finished> {
         None
     }
     /// Returns whether durability handles become durable by commits that the file system makes
-    /// anyway. A forced commit is then needed only in an emergency.
+    /// anyway. In such a mode a forced commit is needed only in an emergency.
     fn waits_for_fs_commit(&self) -> bool {
         false
     }

@@ -3,7 +3,7 @@ use super::Finished;
 use crate::{Completer, DurabilityHandle, IoStats, Result};
 use parking_lot::Mutex;
 
-/// The outputs of a job whose handle is pending.
+/// The output files of a job whose durability handle is pending.
 pub(super) struct Waiting {
     pub files: Vec<Finished>,
     pub completer: Completer,
@@ -12,10 +12,10 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Returns whether the job has nothing left to sync. The result is false if the sync of some
-    /// files was cancelled, because the directory with the names of these files must still be
-    /// synced. The commit of the job's edit may depend on a sync of the directory that follows the
-    /// end of the job.
+    /// Returns whether the job has nothing left to sync. If the sync of some of its files was
+    /// cancelled, the result is false: the directory with the names of these files must still be
+    /// synced. The commit of the job's version edit may depend on a sync of the directory that
+    /// follows the end of the job.
     pub fn is_saved(&self) -> bool {
         !self.lacks_some && self.files.iter().all(Finished::is_saved)
     }
@@ -39,8 +39,8 @@ impl Queue {
         Queue { builds: Mutex::default(), files_max }
     }
 
-    /// Queues the files of a job. If the queue is then full, calls `begin`, which processes all
-    /// queued files. The job waits for this call.
+    /// Queues the files of a job. If the queue is then full, calls `begin`, which syncs or writes
+    /// back all queued files. The job waits for this call.
     pub fn watch(
         &self,
         files: Vec<Finished>,
@@ -87,8 +87,8 @@ impl Queue {
         builds.iter().flat_map(|build| &build.files).filter(|file| file.file.descriptor().is_some()).count()
     }
 
-    /// Removes the file `name` from the outputs of its job. The caller must not hold a lock while
-    /// it drops the result, because the drop closes the file.
+    /// Removes the file `name` from the outputs of its job and returns it. The caller must hold no
+    /// lock when it drops the result, because the drop closes the file.
     pub fn cancel_sync(&self, name: &str) -> Option<Finished> {
         self.builds.lock().iter_mut().find_map(|build| {
             let at = build.files.iter().position(|file| file.name == name)?;

@@ -32,8 +32,8 @@ pub(crate) struct BlockCache {
     next_uid: AtomicU64,
 }
 
-/// A block, and whether its checksum was verified. A compaction uses only verified blocks, because
-/// it would otherwise write corrupt bytes under a new checksum.
+/// A cached block, and whether its checksum was verified. A compaction uses only verified blocks,
+/// because it would otherwise write corrupt bytes under a new checksum.
 type CachedBlock = (Arc<Block>, bool);
 
 #[derive(Clone)]
@@ -65,8 +65,8 @@ impl BlockCache {
         self.next_uid.fetch_add(1, Relaxed)
     }
 
-    /// Returns the block if it is cached. If `verified` is set, only a block whose checksum was
-    /// verified is returned.
+    /// Returns the block with this key if it is cached. If `verified` is set, a block is returned
+    /// only if its checksum was verified.
     pub fn get(&self, key: BlockKey, verified: bool) -> Option<Arc<Block>> {
         self.blocks.get(&key).filter(|(_, is_verified)| *is_verified || !verified).map(|(block, _)| block)
     }

@@ -1,17 +1,17 @@
 //! The memory budget of a store. It counts memtables, index and filter blocks of open tables,
-//! read-ahead of cursors, and cached data blocks. Cached data blocks get the memory that the
-//! others leave.
+//! read-ahead of cursors, and cached data blocks. Cached data blocks get the memory that the other
+//! three leave.
 //!
-//! There are two limits. The first, `block_cache_size`, limits cached data blocks together with
-//! the part of index and filter blocks above [`TAILS_FREE_BYTES`]. Without this free allowance a
-//! small cache would evict the indexes that it needs to find data blocks. This limit never closes
-//! a table. Reopening a table takes as long as hundreds of block reads, and a store slightly over
-//! the limit would reopen a table in every other read.
+//! There are two limits. The first, `block_cache_size`, limits cached data blocks together with the
+//! part of index and filter blocks above [`TAILS_FREE_BYTES`]. Without this free allowance a small
+//! cache would evict the indexes that it needs to find data blocks. The limit never closes a table:
+//! to reopen a table takes as long as hundreds of block reads, and a store slightly over the limit
+//! would reopen a table in every other read.
 //!
-//! The second, `memory_budget`, is optional and limits all counted memory together. Data blocks
-//! are evicted first, if necessary all of them. Index and filter blocks may take at most half of
-//! the memory that memtables leave. Above that, the least recently used tables are closed, even if
-//! data blocks are still cached.
+//! The second limit, `memory_budget`, is optional and limits all counted memory together. Data
+//! blocks are evicted first, if necessary all of them. Index and filter blocks may take at most
+//! half of the memory that memtables leave. If they take more, the least recently used tables are
+//! closed, even if data blocks are still cached.
 //!
 //! The budget does not count the block at a cursor's position, buffers of files that are being
 //! written, and the names of tables.
@@ -32,21 +32,21 @@ const GRAIN_BYTES: u64 = 64 << 10;
 /// The kinds of counted memory other than the block cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// Memtables, including those that only a reader still uses, and pages kept for the next
-    /// memtables.
+    /// The memory of memtables, including those that only a reader still uses, and pages kept for
+    /// the next memtables.
     Memtables,
     /// Index and filter blocks of open tables.
     Tails,
-    /// Read-ahead of cursors, including the cursors of compactions, and buffers kept for the next
-    /// cursors.
+    /// The memory of the read-ahead of cursors, including the cursors of compactions, and buffers
+    /// kept for the next cursors.
     Cursors,
 }
 
 /// The memory of a store.
 pub struct Budget {
     block_cache_size: u64,
-    /// The process whose memory is counted. In a forked child process nothing is counted, because a
-    /// lock may stay locked forever there.
+    /// The process whose memory is counted. A forked child process counts nothing, because a lock
+    /// that was held at the fork stays locked forever in the child.
     process: Process,
     /// The limit for all counted memory, in bytes; `u64::MAX` if there is none.
     memory_budget: u64,
@@ -122,7 +122,7 @@ impl Budget {
         self.fit(&mut shares);
     }
 
-    /// Sets the capacity of the block cache to the memory that the holders leave.
+    /// Sets the capacity of the block cache to the memory that the other holders leave.
     fn fit(&self, shares: &mut Shares) {
         let [memtables, tails, cursors] = shares.held;
         let charged = tails.saturating_sub(TAILS_FREE_BYTES);

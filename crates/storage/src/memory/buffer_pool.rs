@@ -11,8 +11,8 @@ pub(crate) struct Buffers(Mutex<Pool>); // a leaf lock
 #[derive(Default)]
 struct Pool {
     buffers: Vec<Vec<u8>>,
-    /// The smallest number of buffers in the pool since the last call of [`Buffers::rest`]. So many
-    /// buffers were not needed in that time.
+    /// The smallest number of buffers in the pool since the last call of [`Buffers::rest`]. In that
+    /// time no cursor needed these buffers.
     unused: usize,
 }
 

@@ -17,8 +17,8 @@ pub(crate) struct PagePool(Mutex<Kept>); // a leaf lock
 struct Kept {
     pages: Vec<Pages>,
     bytes: usize,
-    /// The smallest number of bytes in the pool since the last call of [`PagePool::rest`]. So many
-    /// bytes were not needed in that time.
+    /// The smallest number of bytes in the pool since the last call of [`PagePool::rest`]. In that
+    /// time no memtable needed these bytes.
     unused: usize,
 }
 

@@ -24,8 +24,8 @@ impl Drop for PooledPages {
         let mut pages = self.pages.take().expect("dropped once");
         pages.spoil();
         let bytes = pages.bytes().get();
-        // If there is a limit for all memory, the pages are freed and not pooled, so that the block
-        // cache can use the memory.
+        // If the memory budget has a limit for all memory, the pages are freed instead of pooled,
+        // so that the block cache can use the memory.
         if self.budget.is_ours() && self.budget.limit().is_none() && self.budget.spare.keep(pages).is_ok() {
             self.budget.change(Holder::Memtables, bytes as i64);
         }
@@ -53,8 +53,8 @@ impl Budget {
         self.rest(); // the second call frees everything, because nothing was used between the two
     }
 
-    /// Frees the pages that no memtable used since the last call, and the buffers that no cursor
-    /// used.
+    /// Frees the pages that no memtable has used since the last call of this method, and the
+    /// buffers that no cursor has used since then.
     pub fn rest(&self) {
         let (pages, buffers) = (self.spare.rest(), self.buffers.rest());
         let bytes: usize = pages.iter().map(|pages| pages.bytes().get()).sum();

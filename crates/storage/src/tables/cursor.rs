@@ -1,5 +1,5 @@
-//! Cursors over tables. A cursor has the decoded entries of one block, and a source from which it
-//! gets the next block.
+//! Cursors over tables. A cursor has the decoded entries of one block of the table, and a source
+//! from which it gets the next block.
 use crate::{
     Result,
     tables::{EntryRef, Origin},
@@ -11,7 +11,7 @@ use terrace_format::{
 };
 
 /// The source of a table's blocks for a [`Cursor`]. The methods move the block cursor `at`, if
-/// necessary to another block of the table. A cursor calls them only when it leaves the entries
+/// necessary to another block of the table. A cursor calls a method only when it leaves the entries
 /// that `at` has decoded, so one call serves many entries. A source returns only keys that are
 /// complete internal keys of a known kind, whatever bytes are stored. After an error, and if there
 /// is no entry at the requested position, `at` is invalid (at no entry).
@@ -31,9 +31,9 @@ pub trait Blocks: Send {
     /// Returns an upper bound of the keys in the current block.
     fn bound(&self) -> Option<&[u8]>;
     /// Returns the current block of `at` in its stored form, with its trailer, and decodes all
-    /// entries of the block. Returns an error if an entry is above the block's bound. Returns
-    /// `None` if the block has too many entries, if it was read alone and not in a longer read, or
-    /// if its checksum was not verified.
+    /// entries of the block. Returns an error if an entry is above the block's upper bound. Returns
+    /// `None` in three cases: the block has too many entries, it was read alone and not in a longer
+    /// read, or its checksum was not verified.
     fn stored(&self, at: &mut BlockCursor) -> Result<Option<Bytes>>;
 }
 
@@ -111,37 +111,37 @@ impl Cursor {
         self.blocks.seek_last(&mut self.at)
     }
 
-    /// Moves the cursor to the next entry. If there is none, the cursor becomes invalid. The cursor
-    /// must be valid before the call.
+    /// Moves the cursor, which must be valid, to the next entry. If there is no next entry, the
+    /// cursor becomes invalid.
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "a cursor moves both ways and can fail")]
     pub fn next(&mut self) -> Result<()> {
         if self.at.step_forward() { Ok(()) } else { self.blocks.next(&mut self.at) }
     }
 
-    /// Moves the cursor to the previous entry. If there is none, the cursor becomes invalid. The
-    /// cursor must be valid before the call.
+    /// Moves the cursor, which must be valid, to the previous entry. If there is no previous entry,
+    /// the cursor becomes invalid.
     #[inline]
     pub fn prev(&mut self) -> Result<()> {
         if self.at.step_back() { Ok(()) } else { self.blocks.prev(&mut self.at) }
     }
 
-    /// Moves the cursor to the next entry if this needs neither a read nor decoding. Otherwise
-    /// leaves the cursor where it is and returns false. The cursor must be valid.
+    /// Moves the cursor, which must be valid, to the next entry if this needs neither a read nor
+    /// decoding. Otherwise the cursor does not move, and the method returns false.
     #[inline]
     pub fn step_forward(&mut self) -> bool {
         self.at.step_forward()
     }
 
-    /// Moves the cursor to the previous entry if this needs neither a read nor decoding. Otherwise
-    /// leaves the cursor where it is and returns false. The cursor must be valid.
+    /// Moves the cursor, which must be valid, to the previous entry if this needs neither a read
+    /// nor decoding. Otherwise the cursor does not move, and the method returns false.
     #[inline]
     pub fn step_back(&mut self) -> bool {
         self.at.step_back()
     }
 
-    /// Returns an upper bound of the keys in the current block if the cursor is at the block's
-    /// first entry.
+    /// If the cursor is at the first entry of the current block, returns an upper bound of the keys
+    /// in the block. Otherwise returns `None`.
     #[inline]
     pub fn comes_to_block(&self) -> Option<&[u8]> {
         if self.at.is_first() { self.blocks.bound().filter(|_| self.values.is_none()) } else { None }

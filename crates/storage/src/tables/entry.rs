@@ -1,13 +1,13 @@
 //! Entries of tables in their stored form.
 use terrace_format::TableId;
 
-/// The present place of an entry. A backend may be able to take over an entry of an older table
-/// without copying its value.
+/// The present place of an entry. If the entry is in an older table, a backend may be able to reuse
+/// its value without a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// In a memtable; no table has the entry yet.
+    /// The entry is in a memtable; no table has it yet.
     Memory,
-    /// In this older table.
+    /// The entry is in this older table.
     Table(TableId),
 }
 

@@ -3,11 +3,11 @@ use super::{EntryRef, ObjectId, Origin, TableMeta, WholeBlock};
 use crate::{DurabilityHandle, Error, Result};
 use terrace_format::{SegmentId, TableId, range_tombstones::Fragment};
 
-/// The kind of a job. A backend needs it before the first byte, to choose the place of the
-/// outputs.
+/// The kind of a job. A backend must know it before the job writes the first byte, to choose the
+/// place of the outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
-    /// A flush job. Its tables are the first to be removed by a compaction.
+    /// A flush job. Its tables are the ones that compactions remove first.
     Flush,
     /// A compaction job.
     Compaction,
@@ -63,8 +63,8 @@ pub trait TableSink: Send {
     fn append_to_segment(&mut self, segment: SegmentId, bytes: &[u8]) -> Result<u64> {
         Err(Error::Unsupported(format!("no build here writes {} bytes into segment {segment}", bytes.len())))
     }
-    /// Adds range tombstones to the open table. Their range must follow the ranges added before. A
-    /// range tombstone shadows no entry with a greater sequence number.
+    /// Adds range tombstones to the open table. Their range must follow the ranges that were added
+    /// before. A range tombstone shadows no entry with a greater sequence number than its own.
     fn delete_range(&mut self, fragment: &Fragment) -> Result<()>;
     /// Returns the approximate size of the open table in bytes. A number far above the real size
     /// means that the table should end now.

@@ -8,9 +8,9 @@ use terrace_format::{
 };
 
 /// The metadata of a finished table. `smallest` and `largest` are internal keys that bound every
-/// entry and every range tombstone. If the end of a range tombstone is the largest bound,
-/// `largest` has that end key and the largest sequence number; this internal key sorts before
-/// every entry of the end key.
+/// entry and every range tombstone. If the end of a range tombstone is the largest bound, `largest`
+/// consists of the end key and the largest sequence number. This internal key sorts before every
+/// entry of the end key, because the end of a range tombstone is exclusive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableMeta {
     /// The number of the table.
@@ -20,13 +20,13 @@ pub struct TableMeta {
     /// The position in a bundle, if the table shares a file with other tables. `refs` then contains
     /// the bundle.
     pub within: Option<Within>,
-    /// The number of the sorted run, in a level below level 0. A run with a larger number has newer
-    /// entries.
+    /// The number of the table's sorted run, in a level below level 0. A run with a larger number
+    /// has newer entries.
     pub run: u64,
     /// The number of entries if the table's form counts them; otherwise 0.
     pub entries: u64,
-    /// For a new table: bytes of its files that are also files of the input tables (hard links).
-    /// Removing the inputs does not free these bytes. Otherwise 0.
+    /// For a new table: the bytes of its files that are also files of the input tables (hard
+    /// links). The removal of the inputs does not free these bytes. Otherwise 0.
     pub linked_bytes: u64,
     /// The first internal key.
     pub smallest: Vec<u8>,
@@ -63,9 +63,9 @@ pub struct TableReadOptions {
     /// Whether to verify the checksum of every block.
     pub verify: bool,
     /// Whether to insert blocks into the block cache. Blocks of a cursor's read-ahead are never
-    /// inserted. A single pass over a table sets this to false. Values in the value log are then
-    /// also read by system calls, even if segments are mapped, so that an unreadable page is an
-    /// error and does not end the process.
+    /// inserted. A caller that reads a table only once sets this to false. Values in the value log
+    /// are then also read by system calls, even if segments are mapped, so that an unreadable page
+    /// is an error and does not end the process.
     pub fill_cache: bool,
 }
 
@@ -76,25 +76,25 @@ pub struct Found {
     pub seq: SeqNo,
     /// The kind of the entry: put or tombstone.
     pub kind: Kind,
-    /// The value of the entry; empty for a tombstone. It keeps the whole block, or the mapping, in
-    /// memory.
+    /// The value of the entry; empty for a tombstone. As long as the value exists, it keeps the
+    /// whole block, or the mapping, in memory.
     pub value: Bytes,
 }
 
 /// An open table. Storage may close the file of a table that is not in use. The next call of a
 /// method then opens the file again, and may fail.
 pub trait Table: Send + Sync {
-    /// Returns the newest entry of a user key with a sequence number at or below a given one.
-    /// `lookup` contains the user key and this sequence number (see `key::lookup`).
+    /// Returns the newest entry that a reader sees for a user key. `lookup` contains the user key
+    /// and the reader's sequence number (see `key::lookup`).
     fn get(&self, lookup: &[u8], how: TableReadOptions) -> Result<Option<Found>>;
     /// Returns whether the table may have entries of the user key in `lookup`, according to the
     /// table's filter. Returns true if there is no filter.
     fn may_have(&self, lookup: &[u8]) -> Result<bool>;
-    /// Starts to read the block for which [`get`](Table::get) with the same `lookup` would wait.
-    /// This is possible only if the backend supports it and the block can be located without a
-    /// read. Returns false if `get` would certainly find nothing.
+    /// Starts to read the block for which a later [`get`](Table::get) with the same `lookup` would
+    /// wait. This has an effect only if the backend supports it and the block can be located
+    /// without a read. Returns false if `get` would certainly find nothing.
     fn expect(&self, lookup: &[u8]) -> Result<bool>;
-    /// Returns a cursor that is not positioned. The cursor keeps the files that it reads open.
+    /// Returns a cursor that is at no entry yet. The cursor keeps the files that it reads open.
     fn cursor(&self, how: TableReadOptions) -> Result<Cursor>;
     /// Returns the approximate number of bytes of the table before `key`.
     fn offset_of(&self, key: &[u8]) -> Result<u64>;
@@ -116,8 +116,8 @@ pub trait Table: Send + Sync {
 /// Reads a table that may be damaged, from its start to its end. The reader trusts no byte of the
 /// file.
 pub trait Salvage: Send {
-    /// Returns the next part. Neither damage nor a failing device is an error: both are returned as
-    /// a loss.
+    /// Returns the next part of the table. Neither damage nor a failing device is an error: both
+    /// are returned as a loss.
     fn next(&mut self) -> Piece;
     /// Returns the range tombstones of the table, even if other parts of it cannot be read; `None`
     /// if it has none.

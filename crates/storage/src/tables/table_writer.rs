@@ -49,8 +49,8 @@ impl TableFileWriter {
         self.writer.as_mut().ok_or_else(finished)?.add(internal_key, value)
     }
 
-    /// Returns an error in a forked child process, which would write into its parent's file or
-    /// remove it.
+    /// Returns an error in a forked child process, which would otherwise write into its parent's
+    /// file or remove it.
     fn check_process(&self) -> Result<()> {
         if self.process.is_current() { Ok(()) } else { Err(Error::forked(&self.name, self.process)) }
     }
@@ -70,7 +70,8 @@ impl TableFileWriter {
             self.folder.sync_directory().map_err(|e| Error::io("sync directory", self.folder.name(), e))?;
             Ok(FinishedTable { bytes: output.bytes, smallest, largest })
         });
-        // Best effort: this function returns the first error, whether or not the removal succeeds.
+        // After an error the incomplete file is removed. The function returns the first error,
+        // whether or not the removal succeeds.
         finished.inspect_err(|_| drop(self.folder.remove(&self.name)))
     }
 }

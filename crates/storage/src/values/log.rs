@@ -17,8 +17,8 @@ pub trait LogWriter: Send + Sync {
     /// end of this process. After an error the end of the log is unknown, and nothing more may be
     /// appended.
     fn append(&mut self, record: &[u8]) -> Result<()>;
-    /// Appends `batch` as one record. Then converts `batch` to the batch for the memtable, which
-    /// has the same operations with the stored form of each value. If all stored values have the
+    /// Appends `batch` as one record. Then converts `batch` to the form that the memtable stores:
+    /// the same operations, with the stored form of each value. If all stored values begin with the
     /// same prefix, this function returns the prefix instead of adding it to each value.
     fn append_batch(&mut self, batch: &mut Batch) -> Result<&'static [u8]> {
         self.append(batch.as_bytes()).map(|()| &[][..])
@@ -27,10 +27,10 @@ pub trait LogWriter: Send + Sync {
     /// error the contents of the log stay unknown, even if a later sync succeeds.
     fn sync(&self) -> Result<()>;
     /// Appends a durable mark. This record states that every write before sequence number `next`
-    /// was synced, in this log and in older ones. Recovery uses the mark to distinguish damage
-    /// from a torn tail. The mark itself is not synced. With `direct_io` the mark is written
-    /// together with the next append, because each append costs a page in that mode. After an
-    /// error the end of the log is unknown, as after [`append`](LogWriter::append).
+    /// was synced, in this log and in older ones. Recovery uses the mark to distinguish damage from
+    /// a torn tail. The mark itself is not synced. With `direct_io` each append costs a page, so
+    /// the mark is written together with the next append. After an error the end of the log is
+    /// unknown, as after [`append`](LogWriter::append).
     fn mark_durable(&mut self, next: SeqNo) -> Result<()>;
     /// Ends the log: nothing is appended afterwards. Releases preallocated space and memory.
     fn end(&mut self) {}
@@ -84,11 +84,12 @@ pub trait LogReader: Send {
     /// Returns whether Terrace wrote this log. The first record of such a log is fragmented in a
     /// way that LevelDB's writer never produces.
     fn ours(&self) -> bool;
-    /// Returns the next record, or the range of damaged bytes in its place. At the end of the log,
-    /// this and all further calls return `End`. A call fails only if a read of the file fails.
+    /// Returns the next record of the log, or a report of damaged bytes in its place. At the end of
+    /// the log, this and all further calls return `End`. A call fails only if a read of the file
+    /// fails.
     fn next(&mut self) -> Result<LogEvent>;
-    /// Converts `batch`, which was read from the last record, to the batch for the memtable; see
-    /// [`LogWriter::append_batch`].
+    /// Converts `batch`, which was decoded from the last record, to the form that the memtable
+    /// stores; see [`LogWriter::append_batch`].
     fn store(&mut self, batch: Batch) -> Batch {
         batch
     }

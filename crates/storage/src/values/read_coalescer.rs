@@ -1,6 +1,6 @@
-//! Reads adjacent values of a segment with one system call. Value-log GC writes relocated values
-//! in key order. A scan that read each of them with its own call would spend more time in system
-//! calls than in copying.
+//! Reads adjacent values of a segment with one system call. Value-log GC writes relocated values in
+//! key order, so a scan finds its values next to each other. If the scan read each of them with its
+//! own call, it would spend more time in system calls than in copying.
 use crate::{
     Budget, Held, Holder, Result,
     tables::{Bytes, ObjectId},
@@ -25,8 +25,8 @@ const MOST_BYTES: u64 = 128 << 10;
 /// segment. A scan of this range alternates between these segments.
 const SEGMENTS_MAX: usize = 8;
 /// If a mapped page is not in memory, the kernel reads about this many bytes together. The
-/// coalescer measures the access time of only one entry in each piece of this size, because
-/// reading the clock takes as long as finding an entry.
+/// coalescer measures the access time of only one entry in each piece of this size, because reading
+/// the clock takes as long as finding an entry.
 const PLACE_BYTES: u64 = 64 << 10;
 /// If a read takes longer than this, plus a microsecond for each KiB, the coalescer concludes that
 /// the read waited for the device.
@@ -41,7 +41,7 @@ pub struct ReadCoalescer {
     most: u64,
     /// The last read of each segment. The segment that was read last is first.
     held: VecDeque<Stretch>,
-    /// The memory budget's counter for the bytes of the reads in `held`.
+    /// The memory budget's counter for the bytes of the kept reads.
     counted: Held,
     waited: bool,
 }
@@ -85,13 +85,14 @@ impl Shown {
 
 impl ReadCoalescer {
     /// Makes a coalescer that keeps at most `bytes` bytes in memory. The memory budget counts these
-    /// bytes as read-ahead of cursors. An entry larger than an eighth of `bytes` is read alone.
+    /// bytes as read-ahead of cursors. If an entry is larger than an eighth of `bytes`, it is read
+    /// alone.
     pub fn new(bytes: u64, budget: &Arc<Budget>) -> ReadCoalescer {
         let most = (bytes / SEGMENTS_MAX as u64).min(MOST_BYTES);
         ReadCoalescer { most, held: VecDeque::new(), counted: budget.hold(Holder::Cursors), waited: false }
     }
 
-    /// Returns whether a read since the last call had to wait for the device.
+    /// Returns whether, since the last call of this method, a read had to wait for the device.
     pub fn waited(&mut self) -> bool {
         std::mem::take(&mut self.waited)
     }

@@ -24,7 +24,7 @@ const CONST: u32 = 10;
 const RESTRICT: u32 = 11;
 const FUNC: u32 = 12;
 
-/// Maximum nesting depth of unnamed members. No kernel type has a greater depth.
+/// Maximum nesting depth of unnamed members of a struct. No kernel type has a greater depth.
 const DEPTH_MAX: usize = 8;
 
 /// The types of a kernel, or of a kernel and one of its modules.

@@ -1,8 +1,8 @@
 //! The four commands of the `bpf(2)` system call that this crate needs: load a program, attach it
 //! as an iterator, read the iterator, and pin it.
 //!
-//! The program reads kernel memory through helpers that cannot fault, and it writes no kernel
-//! memory (see `program.rs`). The kernel's verifier enforces both.
+//! The loaded program reads kernel memory only through helpers that cannot fault, and it writes no
+//! kernel memory (see `program.rs`). The kernel's verifier enforces both properties.
 use nix::{errno::Errno, libc};
 use std::{
     ffi::{CStr, CString},
@@ -25,9 +25,9 @@ const TRACE_ITER: u64 = 28;
 /// Size of the buffer for the verifier's log.
 const VERIFIER_LOG_BYTES: usize = 64 << 10;
 
-/// The argument of the `bpf` system call. The kernel declares it as a union of structs. Here it is
-/// an array of 64-bit words, because every field used here begins at a multiple of eight bytes or
-/// is the upper half of a word. Unused words must be zero.
+/// The argument of the `bpf` system call. The kernel declares it as a union of structs. This crate
+/// uses an array of 64-bit words instead, because every field that it needs begins at a multiple of
+/// eight bytes or is the upper half of a word. Unused words must be zero.
 type Arguments = [u64; 20];
 
 /// Executes one `bpf` command. Some words of `arguments` are addresses of buffers. Each buffer
@@ -35,9 +35,9 @@ type Arguments = [u64; 20];
 fn bpf(command: i32, arguments: &mut Arguments) -> io::Result<i32> {
     let bytes = size_of::<Arguments>();
     // SAFETY: `arguments` has `bytes` bytes. Some of its words are addresses of buffers. The
-    // callers below own these buffers and pass the length of each buffer next to its address. The
-    // kernel accesses `arguments` and the buffers only during the call: it reads them, and it
-    // writes the verifier log into its buffer.
+    // callers of this function own these buffers and pass the length of each buffer next to its
+    // address. The kernel accesses `arguments` and the buffers only during the call: it reads them,
+    // and it writes the verifier log into its buffer.
     let outcome = unsafe { libc::syscall(libc::SYS_bpf, command, arguments.as_mut_ptr(), bytes) };
     Ok(Errno::result(outcome)? as i32)
 }
@@ -55,7 +55,8 @@ fn address<T>(of: &[T]) -> u64 {
 /// Loads `program` as an iterator of the type that kernel function `function` declares. If the
 /// kernel rejects the program, the error contains the last line of the verifier's log.
 pub fn load(program: &[u64], function: u32) -> io::Result<OwnedFd> {
-    // The helpers that read kernel memory require a GPL-compatible program.
+    // The kernel allows its helpers that read kernel memory only in programs with a GPL-compatible
+    // license.
     const LICENSE: &CStr = c"Dual MIT/GPL";
     let mut verifier_log = vec![0u8; VERIFIER_LOG_BYTES];
     let mut arguments: Arguments = [0; 20];

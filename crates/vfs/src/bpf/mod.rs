@@ -2,11 +2,12 @@
 //! newest committed transaction of the journal.
 //!
 //! A BPF program in the kernel (`program.rs`) reports these two transactions for each open file.
-//! Without the program, `/proc/fs/jbd2` reports only totals for the whole file system.
+//! Without this program, the kernel reports only totals for the whole file system
+//! (`/proc/fs/jbd2`).
 //!
-//! Loading the program requires the capabilities BPF and PERFMON. Alternatively, root can [pin]
-//! the program once in a `bpf` file system. Any process can then read it, but each process sees
-//! only its own files.
+//! To load the program, a process needs the capabilities BPF and PERFMON. Alternatively, root can
+//! [pin] the program once in a `bpf` file system. Any process can then read the pinned program's
+//! output, but each process sees only its own files.
 use nix::sys::{
     stat::{fstat, major, minor},
     statfs::{BPF_FS_MAGIC, fstatfs},
@@ -50,14 +51,14 @@ enum Source {
 pub struct TransactionState {
     /// The transaction of the inode's last change.
     pub transaction: u32,
-    /// The newest committed transaction. Its blocks have reached the medium of the device.
-    /// Transaction numbers wrap around at 32 bits.
+    /// The newest committed transaction of the file system's journal. Its blocks have reached the
+    /// medium of the device. Transaction numbers wrap around at 32 bits.
     pub committed: u32,
 }
 
 impl CommitIterator {
-    /// Opens the iterator that is pinned at `pinned`. If there is none, loads an iterator for this
-    /// process. The error states why neither is possible.
+    /// Opens the iterator that is pinned at `pinned`. If no iterator is pinned there, loads an
+    /// iterator for this process. The error states why neither is possible.
     pub fn open(pinned: &Path) -> Result<CommitIterator, String> {
         match fs::symlink_metadata(pinned) {
             Ok(_) => {
@@ -106,8 +107,8 @@ impl CommitIterator {
     }
 }
 
-/// Loads an iterator over the files of the process that reads it, and pins it at `path`, which
-/// must be in a `bpf` file system. Requires root.
+/// Loads an iterator over the files of the process that reads it, and pins the iterator at `path`,
+/// which must be in a `bpf` file system. Requires root.
 pub fn pin(path: &Path) -> Result<(), String> {
     let iterator = load(None)?;
     let failed = |e: io::Error| format!("{}: {e}", path.display());
@@ -128,13 +129,13 @@ fn open_pinned(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Loads an iterator over the files of process `of`. Without `of`, it is an iterator over the
+/// Loads an iterator over the files of process `of`. If `of` is `None`, the iterator is over the
 /// files of the process that reads it.
 fn load(of: Option<u32>) -> Result<OwnedFd, String> {
     let read =
         |name: &str| fs::read(format!("/sys/kernel/btf/{name}")).map_err(|e| format!("/sys/kernel/btf/{name}: {e}"));
     let kernel = Btf::parse(&read("vmlinux")?)?;
-    // A type that the kernel's BTF lacks belongs to a module, which has its own BTF.
+    // If the kernel's BTF lacks a type, the type belongs to a module, which has its own BTF.
     let module = |name: &str, holds: &str| {
         if kernel.has_struct(holds) { Ok(None) } else { kernel.clone().with(&read(name)?).map(Some) }
     };

@@ -1,10 +1,11 @@
 //! The BPF program that the kernel runs for each open file of the process that reads the iterator.
-//! For each file the program outputs a record with two transactions: the last one of the file, and
-//! the newest committed one of the file's journal. The instructions are assembled here. The
-//! offsets of struct fields come from the BTF of the running kernel.
+//! For each file the program outputs a record with two transactions: the transaction of the file's
+//! last change, and the newest committed transaction of the file's journal. This module assembles
+//! the instructions of the program. The offsets of struct fields come from the BTF of the running
+//! kernel.
 //!
-//! The program only reads kernel memory: it writes no kernel memory and uses no map. It skips
-//! files of other processes, so a pinned iterator reveals nothing about them.
+//! The program writes no kernel memory and uses no map. It skips files of other processes, so a
+//! pinned iterator reveals nothing about them.
 use super::btf::Btf;
 
 /// The record that the program emits for each file, in native byte order:
@@ -20,8 +21,8 @@ use super::btf::Btf;
 /// ```
 pub const RECORD_BYTES: usize = 32;
 
-/// Stack offset of the record, relative to the frame pointer. The eight bytes below the record
-/// hold pointers.
+/// Stack offset of the record, relative to the frame pointer. The program stores pointers in the
+/// eight bytes below the record.
 const RECORD: i16 = -(RECORD_BYTES as i16);
 const SCRATCH: i16 = RECORD - 8;
 
@@ -98,9 +99,9 @@ pub fn assemble(types: &Types<'_>) -> Result<Vec<u64>, String> {
     code.read(SCRATCH, 8, JOURNAL, types.ext4.offset("ext4_sb_info", "s_journal")?);
     code.load(8, JOURNAL, FRAME, SCRATCH.into())?;
     code.end_if_zero(JOURNAL);
-    // The program reads the newest commit before the journal's flags. A commit that fails sets the
-    // abort flag before it becomes the newest commit. So if the program reads a failed commit, it
-    // also reads the flag.
+    // The program reads the newest committed transaction before the journal's flags. If a commit
+    // fails, the kernel sets the abort flag before it stores the commit as the newest one. So if
+    // the program reads a failed commit, it also reads the abort flag.
     code.read(RECORD + 20, 4, JOURNAL, types.jbd2.offset("journal_s", "j_commit_sequence")?);
     code.read(RECORD + 24, 8, JOURNAL, types.jbd2.offset("journal_s", "j_flags")?);
 

@@ -15,11 +15,11 @@ use terrace_format::raw::{
     page::{self, PAYLOAD},
 };
 
-/// A plain file (any file except a log) is written in pieces of this number of bytes. The rest is
-/// written at a sync.
+/// The number of bytes that a plain file (any file except a log) collects before it writes them to
+/// the device. The remaining bytes are written at a sync.
 const WRITE_BYTES: usize = 1 << 20;
-/// Maximum number of bytes that one read from the device returns, when records of a log are read
-/// or the end of a log is searched.
+/// Maximum number of bytes of one read from the device, when records of a log are read or the end
+/// of a log is searched.
 const READ_BYTES: u64 = 1 << 20;
 const PAGE_BYTES: u64 = PAGE as u64;
 
@@ -39,8 +39,8 @@ struct Contents {
     /// Number of bytes in full pages at the start of the file. These pages are on the device and do
     /// not change any more.
     written: u64,
-    /// The bytes after the full pages. For a log, and for a plain file that was saved, these bytes
-    /// are also on the device, in a page padded with zeros.
+    /// The bytes after the full pages. If the file is a log, or a plain file that was saved, these
+    /// bytes are also on the device, in a page padded with zeros.
     tail: Vec<u8>,
     /// The length in bytes that the device's file list records for the file.
     noted: u64,
@@ -149,8 +149,8 @@ impl File {
         Ok(())
     }
 
-    /// Writes the new parts of a log's `pages`: the bytes after the first `old` bytes, and the
-    /// trailer of each page.
+    /// Writes those parts of a log's `pages` that have changed: the bytes after the first `old`
+    /// bytes, and the trailer of each page.
     fn write_parts(&self, contents: &mut Contents, at: u64, pages: &[u8], mut old: usize, end: usize) -> Result<()> {
         for (nth, page) in pages.chunks_exact(PAGE).enumerate() {
             let (at, used) = (at + (nth * PAGE) as u64, (end - nth * PAYLOAD).min(PAYLOAD));
@@ -180,9 +180,9 @@ impl File {
     }
 
     fn append_plain(&self, contents: &mut Contents, bytes: &[u8]) -> Result<()> {
-        // The slots (allocation units of the device) are allocated now and not when the file is
-        // saved. If there are too few slots, the caller gets `StorageFull` here, and can free space
-        // and retry.
+        // The slots (allocation units of the device) are allocated at the append and not when the
+        // file is saved. If there are too few slots, the append returns `StorageFull`, and the
+        // caller can free space and retry.
         self.make_room(contents, contents.written + (contents.tail.len() + bytes.len()) as u64)?;
         contents.tail.extend_from_slice(bytes);
         contents.bytes = contents.bytes.map(|before| before + bytes.len() as u64);
@@ -232,7 +232,7 @@ impl File {
             return Ok(());
         };
         if !self.mount.is_named(self.number)? {
-            // The file was removed, so no reader will need the bytes.
+            // The file was removed, so no reader will need its bytes, and they are not written.
             return Ok(());
         }
         if !contents.tail.is_empty() {
@@ -248,7 +248,8 @@ impl File {
         Ok(())
     }
 
-    /// Makes all bytes written so far, and the file list with the file's name, durable.
+    /// Makes all bytes of the file that were written so far, and the file list with the file's
+    /// name, durable.
     pub fn flush(&self) -> Result<()> {
         self.mount.flush(self.number)
     }
@@ -269,7 +270,7 @@ impl File {
     /// Starts read-ahead of the device for a range of the file.
     fn expect(&self, offset: u64, bytes: u64) {
         if self.bytes().is_err() {
-            // A failure is ignored here, because the read itself will report the error.
+            // An error of the read-ahead is ignored, because the read itself will report the error.
             return;
         }
         let (payload, end) = (PAYLOAD as u64, offset.saturating_add(bytes));
@@ -409,7 +410,7 @@ impl ReadFile for Reading {
     fn read_at(&self, offset: u64, bytes: usize) -> Result<Vec<u8>> {
         let end = offset.checked_add(bytes as u64).ok_or(ErrorKind::UnexpectedEof)?;
         if end > self.0.bytes()? {
-            // The length is checked before memory is allocated.
+            // The range is checked against the file's length before memory for it is allocated.
             return Err(ErrorKind::UnexpectedEof.into());
         }
         let mut found = vec![0; bytes];

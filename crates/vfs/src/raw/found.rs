@@ -1,6 +1,6 @@
-//! Detects existing data on a device before it is formatted. It searches signatures of file
-//! systems, volume managers and partition tables, and any non-zero byte at the start. The offsets
-//! of signatures are from util-linux's libblkid and from the documentation of the formats.
+//! Detects existing data on a device before it is formatted. The module searches for signatures of
+//! file systems, volume managers and partition tables, and for any non-zero byte at the start. The
+//! offsets of signatures are from util-linux's libblkid and from the documentation of the formats.
 use super::{error::io, superblock::find};
 use std::{collections::BTreeSet, io::Result};
 use terrace_device::BlockDevice;
@@ -8,15 +8,15 @@ use terrace_format::raw::PAGE;
 
 const KIB: u64 = 1 << 10;
 
-/// Size in bytes of the region at the start that must be zero. Formatting erases this number of
-/// bytes at both ends of the device.
+/// Size in bytes of the region at the start of a device that must be zero. Formatting erases this
+/// number of bytes at both ends of the device.
 const EDGE: u64 = 1 << 20;
 
 /// The name of a format, the offset of its signature in bytes, and the signature.
 type Signature = (&'static str, u64, &'static [u8]);
 
-/// The first signature that matches names the contents. Signatures that several formats share are
-/// last.
+/// The signatures of known formats. The first one that matches gives the contents their name, so
+/// signatures that several formats share are last.
 const SIGNATURES: &[Signature] = &[
     ("a store of Terrace's", 0, b"TERRACER"),
     ("a store of Terrace's", 64 * KIB, b"TERRACER"),
@@ -162,7 +162,7 @@ fn uberblocks(device: &dyn BlockDevice) -> Result<impl Iterator<Item = u64> + us
     Ok(found.into_iter())
 }
 
-/// Returns whether `bytes` are at `offset`. They must not cross a page.
+/// Returns whether the device has `bytes` at `offset`. The range must not cross a page boundary.
 fn has(device: &dyn BlockDevice, offset: u64, bytes: &[u8]) -> Result<bool> {
     let at = offset - offset % PAGE as u64;
     if at + PAGE as u64 > device.len_bytes() {

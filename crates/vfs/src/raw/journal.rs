@@ -13,9 +13,9 @@ use terrace_format::raw::{
 /// because the journal is overwritten all the time.
 const STREAM: Stream = Stream(0);
 
-/// The slot journal and the position in it. Nothing is appended before the first checkpoint of a
-/// mount. Entries of an earlier mount may remain after the journal's end, where a power cut left
-/// them. They could otherwise be read as the continuation of new entries.
+/// The slot journal and the position in it. A mount appends no entry before its first checkpoint.
+/// The reason: a power cut may have left entries of an earlier mount after the journal's end, and
+/// these could be read as the continuation of new entries.
 pub struct Journal {
     pub device: Arc<dyn BlockDevice>,
     superblock: Superblock,
@@ -24,8 +24,8 @@ pub struct Journal {
     /// The page in which the next entry begins, with its bytes up to that entry. `None` before the
     /// first checkpoint.
     open: Option<OpenPage>,
-    /// The end of the durable entries in this half: the offset up to which a flush has made the
-    /// half durable, and the offset that the last `Flushed` entry recorded.
+    /// The end of the durable entries in this half. The field has two offsets: up to which a flush
+    /// has made the half durable, and which offset the last `Flushed` entry recorded.
     flushed: FlushedEnd,
 }
 
@@ -54,8 +54,8 @@ impl Journal {
     pub fn load(device: Arc<dyn BlockDevice>, superblock: &Superblock) -> std_io::Result<(Journal, FileList)> {
         let invalid = |why| std_io::Error::new(std_io::ErrorKind::InvalidData, why);
         // After a failed flush, the page cache may have a newer half that is not on the device. If
-        // that half were taken as the current one, the next checkpoint would overwrite the other
-        // half, which is the only one on the device.
+        // the newer half were taken as the current one, the next checkpoint would overwrite the
+        // other half, which is the only valid one on the device.
         device.forget_cached(superblock.half_at(0), 2 * superblock.journal_bytes()).map_err(io)?;
         let (mut newest, mut damaged): (Option<(usize, Half)>, Vec<_>) = (None, Vec::new());
         for half in 0..2 {
@@ -81,17 +81,16 @@ impl Journal {
         Ok((Journal { half, head: found.head, ..Journal::empty(device, superblock) }, table))
     }
 
-    /// Returns a journal without contents. It is used by a mount that reads files and changes
-    /// nothing.
+    /// Returns a journal without contents, for a mount that only reads files and changes nothing.
     pub fn empty(device: Arc<dyn BlockDevice>, superblock: &Superblock) -> Journal {
         let head = Head { id: superblock.id(), generation: 0, seed: 0 };
         Journal { device, superblock: *superblock, half: 0, head, open: None, flushed: FlushedEnd::default() }
     }
 
-    /// Returns the smallest number for a new file. Each opening for writing has its own range of
-    /// file numbers, which is derived from the journal's generation. The generation is durable
-    /// before any slot (allocation unit of the device) is written. Therefore no page that a power
-    /// cut left in a slot has the number of a later file.
+    /// Returns the smallest number for a new file. Each mount for writing has its own range of file
+    /// numbers, which is derived from the journal's generation. The generation is durable before
+    /// any slot (allocation unit of the device) is written. Therefore no page that an earlier mount
+    /// left in a slot has the number of a later file.
     pub fn first_number(&self) -> u64 {
         // The generation is at most 2^32 - 1, see `checkpoint`.
         (self.head.generation + u64::from(self.open.is_none())) << 32
@@ -105,8 +104,8 @@ impl Journal {
     }
 
     /// Returns the range of the device with unflushed journal entries. Returns `None` before the
-    /// first checkpoint, which flushes the whole device: an earlier process may have left unflushed
-    /// writes anywhere.
+    /// first checkpoint of the mount. The first checkpoint flushes the whole device, because an
+    /// earlier process may have left unflushed writes anywhere.
     pub fn unflushed(&self) -> Option<Range<u64>> {
         self.open.as_ref()?;
         let (half, durable) = (self.superblock.half_at(self.half), self.flushed.durable);
@@ -118,16 +117,16 @@ impl Journal {
         }
     }
 
-    /// Records that all entries before `mark` are durable.
+    /// Records that a flush has made all entries before `mark` durable.
     pub fn flushed(&mut self, mark: Mark) {
         if mark.generation == self.head.generation {
             self.flushed.durable = self.flushed.durable.max(mark.end);
         }
     }
 
-    /// Records the last flush in an entry, if no entry has recorded it yet. Corruption of an entry
-    /// before that flush is then recognized as corruption and not taken for the end of the journal.
-    /// Called when writing ends; a failure has no consequence.
+    /// Records the last flush in an entry, if no entry has recorded it yet. If an entry before that
+    /// flush is corrupted later, a reader then recognizes the corruption and does not take it for
+    /// the end of the journal. Called when a mount ends; a failure of the call has no consequence.
     pub fn record_flushed(&mut self, table: &FileList) {
         if self.open.is_some() && self.flushed.durable > self.flushed.recorded {
             let _ = self.append(&[], table);
@@ -136,7 +135,8 @@ impl Journal {
 
     /// Appends `changes` as one entry. The caller has already applied them to `table`. The entry is
     /// durable after the next device flush. If this half of the journal has no room for the entry,
-    /// writes a checkpoint of `table` instead; `changes` are then durable at return.
+    /// the function instead writes a checkpoint of `table` to the other half; `changes` are then
+    /// durable at return.
     pub fn append(&mut self, changes: &[Change], table: &FileList) -> std_io::Result<()> {
         let mut changes = changes.to_vec();
         if self.flushed.durable > self.flushed.recorded {
@@ -175,8 +175,9 @@ impl Journal {
         (self.half, self.head) = (half, head);
         let len = bytes.len() as u64;
         self.open = Some(OpenPage { at: len, bytes: Vec::new() });
-        // The checkpoint is durable before any entry follows it, because a reader treats an
-        // incomplete checkpoint with entries after it as corrupt.
+        // The checkpoint was flushed, so it is durable before any entry follows it. This order is
+        // necessary, because a reader treats an incomplete checkpoint with entries after it as
+        // corrupt.
         self.flushed = FlushedEnd { durable: len, recorded: len };
         Ok(())
     }
@@ -184,8 +185,8 @@ impl Journal {
 
 /// Writes the initial journal: an empty checkpoint in the first half, and no second half. The
 /// journal is durable at return. The first generation depends on the formatting, and all file
-/// numbers depend on the generation. Old pages in slots (allocation units of the device) therefore
-/// belong to no file.
+/// numbers depend on the generation. Pages that an earlier store left in slots (allocation units of
+/// the device) therefore belong to no file.
 pub fn format(device: &dyn BlockDevice, superblock: &Superblock) -> std_io::Result<()> {
     let (_, bytes) = encode_checkpoint(superblock.id(), 1 + (superblock.id() >> 33), &[]);
     device.write_at(superblock.half_at(0), &bytes, STREAM).map_err(io)?;

@@ -18,10 +18,10 @@
 //!                       │
 //!                       └─ head, checkpoint of the file list, entries since then
 //! ```
-//! A file is a list of slots. Slots are grouped into units; a unit has the size that the drive
-//! erases as a whole. Files of one lifetime class (files that are removed at similar times) share
-//! units. Each entry of the slot journal changes the file list. When one half of the journal is
-//! full, a checkpoint is written to the other half.
+//! A file is a list of slots (the allocation units of the device). Slots are grouped into units; a
+//! unit has the size that the drive erases as a whole. Files of one lifetime class (files that are
+//! removed at similar times) share units. Each entry of the slot journal changes the file list.
+//! When one half of the journal is full, a checkpoint is written to the other half.
 //!
 //! `RawFs` implements [`FileSystem`], so the code for WALs, tables and roots is the same as in a
 //! directory. Each time the device is locked for writing, the file list is read from the device
@@ -107,10 +107,10 @@ pub struct RawFs {
     device: Arc<dyn BlockDevice>,
     name: String,
     holders: Holders,
-    /// Whether only whole pages are written to the device.
+    /// Whether writes to the device consist of whole pages only.
     padding: bool,
-    /// The mounted device. It is loaded at the first use, and again after each time the device was
-    /// locked.
+    /// The mounted device. It is loaded at the first use, and again at the first use after the
+    /// device was locked.
     mount: Mutex<Option<Arc<Mount>>>,
 }
 
@@ -120,8 +120,8 @@ impl RawFs {
         RawFs::writing(device, name, true)
     }
 
-    /// Makes the file system as [`new`](RawFs::new) does. With `padding` only whole pages are
-    /// written, padded with zeros.
+    /// Makes the file system as [`new`](RawFs::new) does. With `padding`, writes consist of whole
+    /// pages only, padded with zeros.
     pub fn writing(device: Arc<dyn BlockDevice>, name: impl Into<String>, padding: bool) -> Arc<RawFs> {
         let (holders, mount) = (Holders::default(), Mutex::default());
         Arc::new(RawFs { device, name: name.into(), holders, padding, mount })
@@ -144,8 +144,8 @@ impl RawFs {
     }
 
     /// Checks three invariants: each slot has one owner or is free, the file list in memory equals
-    /// that of the journal, and both superblocks are intact. Returns the violations. There must be
-    /// no writer.
+    /// that of the journal, and both superblocks are intact. Returns the violations. The device
+    /// must have no writer during the check.
     pub fn problems(&self) -> Result<Vec<String>> {
         let mut found = self.mount()?.problems()?;
         found.extend(damaged_superblocks(&*self.device)?);
@@ -245,7 +245,8 @@ impl FileSystem for RawFs {
     fn lock(&self, exclusive: bool) -> Result<Box<dyn DirectoryLock>> {
         let held = self.holders.hold(exclusive)?;
         if held.is_first() {
-            // Another process may have changed the device since this process read it.
+            // Another process may have changed the device since this process read it, so the device
+            // must be read again.
             self.unmount();
         }
         let mount = self.mount().ok();
@@ -269,8 +270,8 @@ impl JournalCommit for RawFs {
         Ok(())
     }
 
-    /// One device flush makes all due files (files that wait for a commit) durable. There is no
-    /// periodic commit.
+    /// Returns `Duration::MAX`: a raw device makes no periodic commit. A commit is one device flush
+    /// that makes all files durable that wait for it.
     fn commit_interval(&self) -> std::result::Result<Duration, String> {
         Ok(Duration::MAX)
     }
@@ -304,8 +305,8 @@ impl Capacity for RawFs {
     }
 }
 
-/// A lock on the device. The fields are dropped in the order of their declaration, so use of the
-/// device ends before the lock is released.
+/// A lock on the device. The fields are dropped in the order of their declaration, so this process
+/// stops using the device before the lock is released.
 struct Held {
     _end: SessionEnd,
     _hold: Hold,

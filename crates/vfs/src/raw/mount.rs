@@ -1,11 +1,11 @@
-//! A formatted device in use. A mount contains the file list, the slot journal and the free space,
-//! and it orders their changes.
+//! A mount: a formatted device in use. A mount contains the file list, the slot journal and the
+//! free space, and it orders their changes.
 //!
 //! A call that changes the file list writes a journal entry to the device before it returns, so a
-//! kill of the process loses no entry. Each flush makes the entries durable, together with the
-//! bytes of the files that the flush covers. If a journal write, a flush, or the last write of a
-//! closed file fails, the state of the device is unknown. The mount then refuses all further
-//! writes and syncs.
+//! kill of the process loses no entry. Each flush makes the journal entries durable, together with
+//! the bytes of the files for which the flush is made. If a journal write, a flush, or the last
+//! write of a closed file fails, the state of the device is unknown. The mount then refuses all
+//! further writes and syncs.
 use super::{
     error::io,
     journal::Journal,
@@ -28,8 +28,8 @@ use std::{
 use terrace_device::{BlockDevice, Stream};
 use terrace_format::raw::{Change, PAGE, Superblock};
 
-/// Stale slots (free slots that the drive still considers in use) are discarded when more than one
-/// in this many slots is stale.
+/// If more than one in this many slots is stale (free, although the drive still considers the slot
+/// in use), stale slots are discarded.
 const STALE_SHARE: usize = 32;
 
 /// A device in use. Lock order: the lock of a file's contents; then `flushing` or `discarding`,
@@ -41,9 +41,9 @@ pub struct Mount {
     /// Whether only whole pages are written to the device.
     pub padding: bool,
     pub(super) state: Mutex<State>,
-    /// Tracks running flushes. A device flush takes this lock shared, so that a short flush of a
-    /// WAL need not wait for a long flush of a table. A thread that holds this lock exclusively
-    /// knows that no flush is running.
+    /// Tracks running flushes. A thread that flushes the device holds this lock shared, so that a
+    /// short flush of a WAL need not wait for a long flush of a table. A thread that holds this
+    /// lock exclusively knows that no flush is running.
     flushing: RwLock<()>,
     /// Locked while stale slots (free slots that the drive still considers in use) are discarded.
     discarding: Mutex<()>,
@@ -121,20 +121,20 @@ impl Mount {
         })
     }
 
-    /// Returns whether this process mounted the device. A forked child has only a copy of the
-    /// mount.
+    /// Returns whether this process mounted the device. In a forked child, which has only a copy of
+    /// the mount, the result is false.
     pub fn is_ours(&self) -> bool {
         self.process.is_current()
     }
 
-    /// Ends all writing by this mount, because another process may write from now on. Returns true
-    /// in the first call.
+    /// Ends all writing by this mount, because another process may write to the device from now on.
+    /// Returns true in the first call.
     pub fn expire(&self) -> bool {
         !self.ended.swap(true, Ordering::SeqCst)
     }
 
-    /// Ends the mount. The device's lock must still be held, so that no other process can have
-    /// begun to write.
+    /// Ends the mount. The caller must still hold the device's lock, so that no other process can
+    /// have begun to write.
     pub fn end(&self) {
         if !self.is_ours() || !self.expire() {
             return;
@@ -158,8 +158,8 @@ impl Mount {
             let nameless = state.open.iter().filter(|(number, _)| state.table.file(**number).is_none());
             nameless.filter_map(|(_, file)| file.upgrade()).collect()
         };
-        // The lock order requires the locks of file contents before `state`, so they are taken
-        // first.
+        // The lock order requires that locks of file contents are taken before `state`. So the
+        // slots of these files are read first.
         let held: Vec<Run> = unnamed_files.iter().flat_map(|file| file.runs()).collect();
         let state = self.state.lock();
         let mut found = state.table.problems();
@@ -171,7 +171,7 @@ impl Mount {
     }
 
     /// Gives the file `from` the name `to`. With `instead`, the file loses the name `from`. If
-    /// another file has the name `to`, that file loses it.
+    /// another file has the name `to`, the other file loses this name.
     pub fn name(&self, from: &str, to: &str, instead: bool) -> Result<()> {
         let mut state = self.changing()?;
         let file = state.table.find(from).ok_or(ErrorKind::NotFound)?;
@@ -243,14 +243,15 @@ impl Mount {
         Ok(runs)
     }
 
-    /// Makes freed slots reusable, by a device flush if there are any freed slots. Also waits for
+    /// Makes freed slots reusable. Flushes the device if there are freed slots, and waits for
     /// running flushes, which may make further slots reusable.
     fn reclaim(&self) -> Result<()> {
         let wants_flush = self.state.lock().space.wants_flush();
         if wants_flush {
             self.flush_names()?;
         }
-        // Slots that were freed before may be part of a running flush, so this thread waits for it.
+        // Slots that were freed earlier may become reusable at the end of a running flush, so this
+        // thread waits for it.
         drop(self.flushing.write());
         Ok(())
     }
@@ -265,7 +266,8 @@ impl Mount {
         self.flush_ranges(Vec::new())
     }
 
-    /// Makes the file list and all [due](Mount::is_due) files durable.
+    /// Makes the file list durable, and all files that are [due](Mount::is_due) (wait for a
+    /// commit).
     pub fn commit(&self) -> Result<()> {
         self.flush_begun(Unflushed::begin_commit)
     }
@@ -284,13 +286,13 @@ impl Mount {
         self.flush_ranges(std::mem::take(&mut begun.flushing.ranges))
     }
 
-    /// Includes `file` in the next [`commit`](Mount::commit).
+    /// Adds `file` to the files that the next [`commit`](Mount::commit) makes durable.
     pub fn is_due(&self, file: u64) {
         self.unflushed.lock().is_due(file);
     }
 
-    /// Flushes `ranges` and the slot journal, if any part of them is unflushed. Afterwards slots
-    /// that the journal freed may be reused.
+    /// Flushes `ranges` of the device and the slot journal, if any part of them is unflushed.
+    /// Afterwards the slots that durable journal entries have freed may be reused.
     fn flush_ranges(&self, mut ranges: Vec<Range<u64>>) -> Result<()> {
         let _shared = self.flushing.read();
         let (freed, journal, mark) = {
@@ -309,7 +311,7 @@ impl Mount {
             state.broken.get_or_insert_with(|| format!("a flush failed: {error}"));
             return Err(error);
         }
-        // If a parallel flush failed, its failure may concern these ranges as well.
+        // If a parallel flush has failed, the bytes that it lost may be in these ranges too.
         state.check_not_broken()?;
         state.space.reuse(&freed);
         state.journal.flushed(mark);
@@ -350,21 +352,21 @@ impl Mount {
         let written =
             if is_whole { self.device.write_at(at, bytes, stream) } else { self.device.write_part(at, bytes, stream) };
         let written = written.map_err(io);
-        // The write is recorded after it was made. If it were recorded before, a flush in between
-        // could miss it.
+        // The write is recorded as unflushed after it was made. In the opposite order, a flush
+        // between the two steps would remove the record without covering the write.
         self.unflushed.lock().wrote(file, at, bytes.len() as u64);
         written
     }
 
-    /// Marks the mount as broken. Called if the last bytes of a closed file could not be written;
-    /// the writer of the file got no error.
+    /// Marks the mount as broken. Called if the last bytes of a closed file could not be written:
+    /// the writer of the file got no error, so later syncs must report it.
     pub fn write_failed(&self, why: &Error) {
         if !self.ended.load(Ordering::SeqCst) {
             self.state.lock().broken.get_or_insert_with(|| format!("a file could not be written: {why}"));
         }
     }
 
-    /// Ends the use of a file whose last handle was closed. If the file has no name any more, this
+    /// Ends the use of a file whose last handle was closed. If the file has no name any more, the
     /// call frees the file's slots.
     pub fn closed(&self, number: u64, file: &dyn OpenFile) {
         let mut state = self.state.lock();
@@ -393,7 +395,8 @@ impl Mount {
 
     /// Applies `changes` to the file list and writes them to the journal as one entry.
     pub(super) fn record(&self, state: &mut State, changes: &[Change]) -> Result<()> {
-        // A checkpoint must fit into a half of the journal and leave room for later entries.
+        // The file list must stay small enough that its checkpoint fits into a half of the journal
+        // and leaves room for later entries.
         let grows = changes.iter().any(|change| !matches!(change, Change::Unname { .. } | Change::Bytes { .. }));
         if grows && state.table.weight() as u64 > self.superblock.journal_bytes() / 2 {
             return Err(Error::new(ErrorKind::StorageFull, "the slot journal is full: too many files"));

@@ -33,7 +33,7 @@ fn mount(device: &Arc<dyn BlockDevice>) -> std::io::Result<(Arc<Mount>, Vec<Stri
     for (half, name) in ["A", "B"].into_iter().enumerate() {
         let bytes = journal::bytes_of(&**device, &superblock, half)?;
         if bytes.iter().all(|byte| *byte == 0) {
-            // This half is as formatting left it: only zeros.
+            // This half of the slot journal has only zeros, as formatting left it.
             continue;
         }
         match salvage::salvage(&bytes, superblock.id()) {
@@ -53,8 +53,9 @@ fn mount(device: &Arc<dyn BlockDevice>) -> std::io::Result<(Arc<Mount>, Vec<Stri
     Ok((Mount::read_only(device.clone(), superblock, table), problems))
 }
 
-/// Replays both halves of the journal. The newer half continues the older one, unless the newer
-/// half has an intact checkpoint. Returns the changes that were rejected.
+/// Replays both halves of the journal, the older one first. If the newer half has an intact
+/// checkpoint, this checkpoint replaces the result of the older half; otherwise the newer half
+/// continues it. Returns the changes that were rejected.
 fn replayed(superblock: &Superblock, mut halves: Vec<salvage::Salvaged>) -> (FileList, Vec<String>) {
     halves.sort_by_key(|half| half.head.generation);
     let (mut table, mut rejected) = (FileList::new(superblock), Vec::new());
@@ -72,7 +73,7 @@ fn replayed(superblock: &Superblock, mut halves: Vec<salvage::Salvaged>) -> (Fil
 }
 
 /// Removes the files that own slots which a later `change` assigns to another file. The journal
-/// entry that freed these slots was lost.
+/// entry that freed these slots was lost, so the files no longer exist.
 fn free_reassigned_slots(table: &mut FileList, change: &Change) {
     let Change::Slots { first, count, .. } = *change else { return };
     let slots = first as usize..(first as usize).saturating_add(count as usize);
@@ -81,7 +82,7 @@ fn free_reassigned_slots(table: &mut FileList, change: &Change) {
     let names: Vec<String> =
         table.names().filter(|(_, file, _)| removed.contains(file)).map(|(name, ..)| name.to_owned()).collect();
     for name in names {
-        // The name exists, so this succeeds.
+        // The name exists, so this change cannot fail.
         let _ = table.apply(&Change::Unname { name });
     }
 }

@@ -21,10 +21,10 @@ pub const STREAMS: usize = 5;
 pub struct Space {
     unit_slots: u32,
     free: Vec<bool>,
-    /// For each slot, whether it is free but the drive still considers it in use (stale); and the
-    /// number of such slots.
+    /// For each slot, whether it is stale (free, although the drive still considers it in use), and
+    /// the number of stale slots.
     stale: (Vec<bool>, usize),
-    /// Number of free slots: in total here, by unit in the next field.
+    /// Number of free slots of the whole device. The next field has the numbers by unit.
     free_now: u64,
     free_in_unit: Vec<u32>,
     /// Number of slots that become free when a running flush or discard ends.
@@ -63,7 +63,8 @@ impl Space {
         self.free_now
     }
 
-    /// Takes one free slot, the first that exists in this order:
+    /// Takes one free slot. Of the following slots it takes the first that exists:
+    ///
     /// - the slot after `after`, if its unit then still has slots of only one class;
     /// - a slot of the stream's current unit;
     /// - the first slot of a free unit;
@@ -93,8 +94,8 @@ impl Space {
         self.freed.extend(runs);
     }
 
-    /// Returns the freed slots that a flush which begins now makes reusable. The caller passes them
-    /// to [`reuse`](Space::reuse) when the flush has succeeded.
+    /// Returns the freed slots that become reusable if a flush begins now and succeeds. The caller
+    /// passes them to [`reuse`](Space::reuse) after the flush.
     pub fn flushing(&mut self) -> Vec<Run> {
         self.in_transit += slots_in(&self.freed);
         std::mem::take(&mut self.freed)
@@ -105,8 +106,8 @@ impl Space {
         !self.freed.is_empty()
     }
 
-    /// Makes slots reusable after a flush. The slots are stale, because the device has not
-    /// discarded them yet.
+    /// Makes slots reusable after a flush. The slots are then free but stale, because the device
+    /// has not discarded them yet.
     pub fn reuse(&mut self, runs: &[Run]) {
         self.free(runs);
         self.in_transit -= slots_in(runs);
@@ -117,7 +118,7 @@ impl Space {
         }
     }
 
-    /// Makes slots reusable that were [taken](Space::take_stale) and discarded.
+    /// Makes slots reusable that the caller has [taken](Space::take_stale) and discarded.
     pub fn discarded(&mut self, runs: &[Run]) {
         self.free(runs);
         self.in_transit -= slots_in(runs);
@@ -135,9 +136,9 @@ impl Space {
     }
 
     /// Takes stale slots (free slots that the drive still considers in use) for a discard. The
-    /// caller then calls [`discarded`](Space::discarded). If at most `kept` slots are stale, takes
-    /// none. Otherwise takes so many that `kept / 2` stale slots are left. Takes the highest slot
-    /// numbers first, because these slots are allocated last.
+    /// caller discards them and then calls [`discarded`](Space::discarded). If at most `kept` slots
+    /// are stale, the function takes none. Otherwise it takes so many that `kept / 2` stale slots
+    /// are left. It takes the highest slot numbers first, because these slots are allocated last.
     pub fn take_stale(&mut self, kept: usize) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         let target = if self.stale.1 > kept { kept / 2 } else { self.stale.1 };
@@ -157,8 +158,8 @@ impl Space {
         runs
     }
 
-    /// Checks that each slot has exactly one state: it has an owner, or it is `held` by an open
-    /// file that was removed, or it is free, or it is becoming free. Returns the violations.
+    /// Checks that each slot has exactly one of four states: it has an owner, it is `held` by an
+    /// open file that was removed, it is free, or it is becoming free. Returns the violations.
     pub fn problems(&self, owners: &[u64], held: &[Run]) -> Vec<String> {
         let mut uses: Vec<u32> =
             owners.iter().zip(&self.free).map(|(owner, free)| u32::from(*owner != 0) + u32::from(*free)).collect();
@@ -194,8 +195,8 @@ impl Space {
     }
 
     /// Returns the unit from which the next slots are taken: the first free unit, or, if no unit is
-    /// free, the unit with the most free slots. Always choosing the first free unit keeps the space
-    /// after the used units untouched.
+    /// free, the unit with the most free slots. Because always the first free unit is taken, the
+    /// space after the used units stays untouched.
     fn best_unit(&self) -> Option<usize> {
         let units = 0..self.free_in_unit.len();
         units.clone().find(|unit| self.is_whole(*unit)).or_else(|| {
@@ -219,8 +220,9 @@ mod tests {
         let slots = [(1, None), (2, None), (1, Some(0)), (1, None), (1, None), (1, Some(3)), (2, Some(4))];
         let taken: Vec<_> = slots.map(|(stream, after)| space.take(stream, after).unwrap()).into();
         assert_eq!(taken, [0, 4, 1, 2, 3, 8, 5]);
-        // Stream 3 (a third lifetime class) first takes the last unit, which has only two slots.
-        // After that no unit is free, so stream 3 shares the units of the other streams.
+        // In this test, stream 3 (a lifetime class of files) first takes the last unit, which has
+        // only two slots. After that no unit is free, so stream 3 shares the units of the other
+        // streams.
         let rest: Vec<_> = std::iter::from_fn(|| space.take(3, None)).collect();
         assert_eq!(rest, [12, 13, 9, 10, 11, 6, 7]);
         assert_eq!(space.free_slots(), 0);

@@ -1,7 +1,7 @@
-//! The file list of a device, in memory. It is the state that the slot journal describes.
+//! The file list of a device, in memory. The slot journal describes this list.
 //!
-//! Every impossible change is rejected. A journal with valid checksums but an inconsistent history
-//! thus causes an error, and never two files that share a slot.
+//! The file list rejects every impossible change. A journal with valid checksums but an
+//! inconsistent history thus causes an error, and never two files that share a slot.
 use std::collections::BTreeMap;
 use terrace_format::raw::{Change, Form, Superblock};
 
@@ -117,7 +117,7 @@ impl FileList {
             Change::Name { file, name } => return self.name(*file, name),
             Change::Unname { name } => return self.unname(name),
             Change::Next { file } => self.next = self.next.max(*file),
-            // This change concerns only the journal.
+            // The change `Flushed` affects only the journal and not the file list.
             Change::Flushed { .. } => {}
         }
         Ok(Vec::new())
@@ -189,8 +189,8 @@ impl FileList {
             return Err(format!("a name of {} bytes is empty or too long", name.len()));
         }
         let file = self.files.get_mut(&number).ok_or_else(|| unknown(number))?;
-        // The new name is counted first. Otherwise giving a file a name that it already has would
-        // remove the file.
+        // The new name is counted before an old file loses it. Otherwise a file that gets a name
+        // which it already has would be removed.
         file.names += 1;
         let freed = if self.names.contains_key(name) { self.unname(name)? } else { Vec::new() };
         self.weight += name.len() + 16;

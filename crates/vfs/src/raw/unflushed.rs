@@ -1,20 +1,21 @@
-//! Tracks writes to slots (allocation units of a raw device) that no flush has covered. With this
-//! information a flush writes only the data that it must make durable. Other unsynced data often
-//! becomes obsolete before the kernel writes it; the main example is a WAL without syncs.
+//! Tracks writes to slots (allocation units of a raw device) that no flush has covered yet. With
+//! this information a flush writes only the data that it must make durable. This saves device
+//! writes, because unsynced data often becomes obsolete before the kernel writes it; the main
+//! example is a WAL without syncs.
 //!
-//! Flushes of different files run in parallel. Flushes of one file do not: the second flush would
-//! report bytes as durable that the first one has not written yet.
+//! Flushes of different files run in parallel. Flushes of one file do not, because the second flush
+//! would report bytes as durable that the first one has not written yet.
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     ops::Range,
 };
 use terrace_format::raw::PAGE;
 
-/// The ranges of the device that were written and not flushed, by file number.
+/// The ranges of the device that were written and not flushed since then, by file number.
 #[derive(Default)]
 pub struct Unflushed {
     of: HashMap<u64, Vec<Range<u64>>>,
-    /// Files that the next commit (a flush of all such files) covers.
+    /// Files that the next commit makes durable. A commit is one flush of all such files.
     due: BTreeSet<u64>,
     /// Files with a running flush. The flag is true if the next commit had to cover the file when
     /// the flush began.
@@ -56,8 +57,8 @@ impl Unflushed {
         is_free.then(|| self.flushing(vec![file]))
     }
 
-    /// Begins a commit: a flush of all files that wait for it. Returns `None` while another flush
-    /// of such a file is running.
+    /// Begins a commit: a flush of all files that wait for a commit. Returns `None` while another
+    /// commit is running, or a flush of one of these files.
     pub fn begin_commit(&mut self) -> Option<Flushing> {
         let is_free = !self.running.iter().any(|(file, was_due)| *was_due || self.due.contains(file));
         is_free.then(|| self.flushing(self.due.iter().copied().collect()))

@@ -1,14 +1,14 @@
-//! Prepares the next windows of a WAL in a thread while the current window is being filled. A
+//! Prepares the next windows of a WAL in a thread while the writer fills the current window. A
 //! window is a mapped range of the file. At the first access to a page the kernel allocates the
-//! page, zeroes it and informs the file system. Without preparation, this takes half the time of a
-//! put with a value of 1 KiB. The thread also unmaps full windows, which takes as long as a
-//! hundred puts.
+//! page, zeroes it and informs the file system. Without preparation, these page faults take half
+//! the time of a put with a value of 1 KiB. The thread also unmaps full windows, which takes as
+//! long as a hundred puts.
 //!
 //! The thread writes zeros into the window by system calls, although the range reads as zeros
 //! anyway. The reason is the page cache: it stores bytes that are written in large pieces in large
-//! folios (groups of pages), if the file system supports them (ext4 from Linux 6.16 on). Pages
-//! that are touched one by one are stored as single pages. Writing the zeros and mapping large
-//! folios together take a fifth of the time that mapping single pages takes.
+//! folios (groups of pages), if the file system supports them (ext4 from Linux 6.16 on). Pages that
+//! are touched one by one are stored as single pages. Writing the zeros and mapping large folios
+//! together take a fifth of the time that mapping single pages takes.
 use super::span::Span;
 use crate::kernel::{self, Window};
 use parking_lot::Mutex;
@@ -32,8 +32,8 @@ use std::{
 /// copying 1 MiB takes 2.6 ms.
 const ZEROS_BYTES: usize = 128 << 10;
 
-/// The number of windows (mapped ranges of the WAL) that are prepared in advance. It is more than
-/// one because the preparing thread yields to other threads: it may need more time to prepare a
+/// The number of windows (mapped ranges of the WAL) that are prepared in advance. One would be too
+/// few, because the preparing thread yields to other threads: it may need more time to prepare a
 /// window than the writer needs to fill the window before it.
 const DEPTH: usize = 2;
 
@@ -87,8 +87,9 @@ impl Ahead {
         }
     }
 
-    /// Requests the next windows (mapped ranges of the WAL). The first of them begins at offset
-    /// `at`, where a window must begin. A repeated request does nothing.
+    /// Requests the next windows (mapped ranges of the WAL) from the preparing thread. The first of
+    /// them begins at offset `at`, which must be the start of a window. A repeated request does
+    /// nothing.
     #[inline]
     pub fn ask(&mut self, at: u64) {
         if self.asked != Some(at) {
@@ -121,9 +122,9 @@ impl Ahead {
     }
 
     /// Takes the window (mapped range of the WAL) at offset `from` if it was requested, and waits
-    /// until it is ready. Drops earlier windows, because the WAL has passed them. Returns `None` if
-    /// the window was not requested or could not be made. In that case the caller makes the window
-    /// itself and gets the error.
+    /// until it is ready. Drops earlier windows, because the end of the WAL is already after them.
+    /// Returns `None` if the window was not requested or could not be made. In that case the caller
+    /// makes the window itself and gets the error.
     pub fn take(&mut self, from: u64) -> Option<Window> {
         self.wait_below(from + 1);
         while let Some((at, window)) = self.made.pop_front_if(|(at, _)| *at <= from) {
@@ -134,8 +135,9 @@ impl Ahead {
         None
     }
 
-    /// Waits while the thread fills bytes of the file before `end` with zeros. Called before the
-    /// writer writes to that range by a system call.
+    /// Waits while the preparing thread fills bytes of the file before `end` with zeros. Called
+    /// before the writer writes to that range by a system call, so that the zeros cannot overwrite
+    /// the record.
     pub fn wait_below(&mut self, end: u64) {
         while self.under_way.pop_front_if(|from| *from < end).is_some() {
             self.wait();
@@ -153,7 +155,8 @@ impl Ahead {
     /// Lets the thread unmap `window`, which is full.
     pub fn let_go(&mut self, window: Window) {
         if let Some(helper) = &self.helper {
-            // If the thread has ended, the window is dropped together with the error.
+            // If the thread has ended, `send` returns the window in an error, and the drop of the
+            // error unmaps the window.
             let _ = helper.work.send(Work::LetGo(window));
         }
     }
@@ -203,7 +206,7 @@ fn start(file: Arc<File>, ended: Arc<AtomicBool>) -> io::Result<Helper> {
 }
 
 /// Fills `window`, a mapped range of `file` at offset `from`, with zeros, which loads it into the
-/// page cache. This only improves speed, so a failure is ignored.
+/// page cache. The zeros only improve speed, so a failure is ignored.
 fn fill(file: &File, window: &Window, from: u64, zeros: &[u8], ended: &AtomicBool) {
     let bytes = window.bytes().get();
     for at in (0..bytes).step_by(zeros.len()) {

@@ -80,7 +80,7 @@ impl ReadFile for Reading {
     }
 
     fn forget_cached(&self) -> io::Result<()> {
-        // The range 0, 0 is the whole file.
+        // An offset and a length of 0 mean the whole file.
         posix_fadvise(&self.0, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).map_err(io::Error::from)
     }
 

@@ -4,10 +4,11 @@
 //! therefore not affected if the working directory changes, if the directory is renamed, or if
 //! another directory takes its place.
 //!
-//! The names in a store belong to the store. No name is followed through a symbolic link, because
-//! that could lead a write into a foreign file. Opening a name never blocks, although opening a
-//! FIFO usually does. Anything that is not a regular file is refused, except a directory where a
-//! directory is expected. The path of the store's directory itself may be a symbolic link.
+//! All names in the directory of a store belong to the store. No name is followed through a
+//! symbolic link, because a link could lead a write into a foreign file. Opening a name never
+//! blocks, although opening a FIFO usually does. Anything that is not a regular file is refused,
+//! except a directory where a directory is expected. The path of the store's directory itself may
+//! be a symbolic link.
 use crate::{fs::DirEntry, kernel};
 use nix::{
     errno::Errno,
@@ -37,7 +38,7 @@ const REGULAR: OFlag = OFlag::O_NOFOLLOW.union(OFlag::O_NONBLOCK).union(OFlag::O
 pub(super) struct Folder {
     path: PathBuf,
     /// The open directory; `None` before its first use. A thread that holds this lock takes no
-    /// other lock. The directory is opened only once, while this lock is held.
+    /// other lock. The directory is opened under this lock, so it is opened only once.
     held: RwLock<Option<Arc<File>>>,
 }
 

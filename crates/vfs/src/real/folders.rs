@@ -52,9 +52,9 @@ impl Folders for RealFs {
 }
 
 impl RealFs {
-    /// Returns a descriptor of the store's directory. The descriptor was opened before the store
-    /// created its first folder, because the kernel reports a writeback error only to descriptors
-    /// that were open when the error occurred.
+    /// Returns a descriptor of the store's directory that was opened before the store created its
+    /// first folder. The time matters, because the kernel reports a writeback error only to
+    /// descriptors that were open when the error occurred.
     fn witness(&self) -> io::Result<&File> {
         if let Some(witness) = self.witness.get() {
             return Ok(witness);
@@ -63,8 +63,8 @@ impl RealFs {
         Ok(self.witness.get_or_init(|| opened))
     }
 
-    /// Makes an out-of-space error more precise. If inodes have run out, and not bytes, the text of
-    /// the result mentions inodes.
+    /// Makes an out-of-space error more precise: if the file system has run out of inodes and not
+    /// of bytes, the text of the result mentions inodes.
     pub(super) fn with_inodes(&self, error: io::Error) -> io::Error {
         if error.raw_os_error() != Some(Errno::ENOSPC as i32) {
             return error;

@@ -1,10 +1,10 @@
-//! Names the process that holds the lock on `LOCK`, for the error message of a process that cannot
+//! Finds the process that holds the lock on `LOCK`, for the error message of a process that cannot
 //! get the lock.
 //!
-//! LevelDB's lock belongs to a process, and the kernel reports this process. Terrace's lock
-//! belongs to an open file, and the kernel does not report the process that has the file open. A
-//! writer of Terrace therefore stores its process id in `LOCK`; LevelDB leaves this file empty.
-//! The id may be stale, so it is used only if that process has the file open.
+//! LevelDB's lock belongs to a process, and the kernel reports this process. Terrace's lock belongs
+//! to an open file, and the kernel does not report the process that has the file open. A writer of
+//! Terrace therefore stores its process id in `LOCK`; LevelDB leaves this file empty. The id may be
+//! stale, so it is used only if the process with this id has the file open.
 use nix::{
     fcntl::{FcntlArg, fcntl},
     libc,
@@ -41,7 +41,7 @@ pub(super) fn sign(lock: &File) -> bool {
     lock.metadata().is_ok_and(ours) && write().is_ok()
 }
 
-/// Empties `lock` if it contains an id, because LevelDB leaves it empty.
+/// Empties `lock` if it contains an id, so that the file is as LevelDB leaves it.
 pub(super) fn unsign(lock: &File) {
     let _ = lock.set_len(0); // for messages only
 }
@@ -87,8 +87,8 @@ pub(super) fn of(lock: &File, wanted: libc::c_int) -> LockHeld {
     LockHeld { text, may_be_here }
 }
 
-/// Returns whether process `pid` has `lock` open. The calling process always has `lock` open
-/// itself, so for the calling process another descriptor is required.
+/// Returns whether process `pid` has `lock` open. If `pid` is the calling process, which always has
+/// `lock` open, the process must have it open through a second descriptor.
 fn has_open(pid: u32, lock: &File) -> bool {
     let (Ok(wanted), Ok(open)) = (lock.metadata(), fs::read_dir(format!("/proc/{pid}/fd"))) else { return false };
     let is_it = |found: fs::Metadata| (found.dev(), found.ino()) == (wanted.dev(), wanted.ino());

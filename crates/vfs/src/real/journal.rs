@@ -14,8 +14,8 @@ use std::{
 
 /// Collects the properties of the file system that contains `folder`.
 pub(super) fn facts(folder: &File) -> io::Result<Facts> {
-    // This is also true for ext2 and ext3. They have the same magic number, and the ext4 driver
-    // mounts them too.
+    // The magic number of ext4 is also that of ext2 and ext3. This is intended, because the ext4
+    // driver mounts these file systems too.
     let ext4 = fstatfs(folder)?.filesystem_type() == EXT4_SUPER_MAGIC;
     let device = folder.metadata()?.dev();
     let link = fs::read_link(format!("/sys/dev/block/{}:{}", major(device), minor(device))).ok();
@@ -32,19 +32,20 @@ pub(super) fn facts(folder: &File) -> io::Result<Facts> {
 /// Returns the number of commits that `journal`, an entry of `/proc/fs/jbd2`, has finished since
 /// its file system was mounted.
 ///
-/// Opens the file in each call, because an open file returns the contents of the first read again.
+/// Each call opens the file in `/proc` again, because an open file keeps returning the contents of
+/// its first read.
 pub(super) fn commits(journal: &str) -> io::Result<u64> {
     let text = fs::read_to_string(format!("/proc/fs/jbd2/{journal}/info"))?;
     let count = text.split_whitespace().next().and_then(|word| word.parse().ok());
     count.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("the journal says {text:?}")))
 }
 
-/// A nameless file by which this process joins the running transaction of ext4's journal. Each
-/// join changes the size of the file, so that the change belongs to that transaction. A sync of
-/// the file commits the transaction. Since transactions commit in order, the sync also commits all
-/// earlier changes to any file of this file system. A sync of the directory is not enough. It
-/// waits only for the last transaction that changed the directory. That transaction may be old,
-/// while blocks of files in the directory were allocated in a later one.
+/// A nameless file by which this process joins the running transaction of ext4's journal. Each join
+/// changes the size of the file, so that the change belongs to the running transaction. A sync of
+/// the file commits this transaction. Since transactions commit in order, the sync also commits all
+/// earlier changes to any file of this file system. A sync of the directory instead of the file is
+/// not enough: it waits only for the last transaction that changed the directory. That transaction
+/// may be old, while blocks of files in the directory were allocated in a later one.
 #[derive(Default)]
 pub(super) struct JournalProbe(Mutex<Option<ProbeFile>>); // held during a join or a commit
 

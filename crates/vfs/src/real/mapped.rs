@@ -1,13 +1,13 @@
 //! A WAL to which records are appended without a system call for each. The file is allocated in
-//! windows. Each window is mapped while it is filled, and a thread prepares the next windows in
-//! the meantime; see [`Ahead`].
+//! windows (ranges of 1 to 4 MiB). Each window is mapped while it is filled, and a thread prepares
+//! the next windows in the meantime; see [`Ahead`].
 //!
-//! Until the WAL is ended, and after a kill, the file is longer than the appended bytes and ends
-//! in zeros. Every WAL reader takes the zeros as the end of the WAL.
+//! Until the WAL is ended, and after a kill, the file is longer than the appended bytes and ends in
+//! zeros. Every WAL reader takes the zeros as the end of the WAL.
 //!
-//! A window is divided into stretches of 64 to 256 KiB. The first sync in a stretch fills the
-//! stretch with zeros. After that, the sync of a record changes no metadata of the file. It
-//! therefore costs a device flush but no journal commit.
+//! A window is divided into stretches of 64 to 256 KiB. The first sync in a stretch fills the whole
+//! stretch with zeros. After that, the sync of a record in this stretch changes no metadata of the
+//! file, so it costs a device flush but no journal commit.
 use super::{
     ahead::Ahead,
     file::Writing,
@@ -33,26 +33,28 @@ use std::{
 };
 
 /// The minimum size of a stretch (a part of a window that is filled with zeros together). The size
-/// of every stretch is a multiple of this number. This number divides the size of a window.
+/// of every stretch is a multiple of this number, and so is the size of a window.
 const FILL_MIN: usize = 64 << 10;
-/// The maximum size of a stretch (a part of a window that is filled with zeros together). This
-/// number divides the size of a window.
+/// The maximum size of a stretch (a part of a window that is filled with zeros together). The size
+/// of a window is a multiple of this number.
 const FILL_MAX: usize = 256 << 10;
-/// A stretch (a part of a mapped window that is filled with zeros together) is made long enough
-/// for the records of this number of syncs, up to the maximum size. The first sync in a stretch
-/// costs a journal commit and takes several times as long as the later syncs in it. The longer the
-/// stretch, the longer the first sync takes.
+/// A stretch (a part of a mapped window that is filled with zeros together) is made long enough for
+/// the records of this number of syncs, up to the maximum size. The number is a compromise. The
+/// first sync in a stretch costs a journal commit and takes several times as long as the later
+/// syncs in it; but the longer the stretch, the longer this first sync takes.
 const FILL_SYNCS: u64 = 100;
-/// When this many bytes of the first window (mapped range of the WAL) are filled, the writer
-/// requests the next windows from the thread that prepares windows. Later windows are requested
-/// when a window was filled. A WAL that is synced during this time gets no prepared windows,
-/// because their bytes would be written to the device twice.
+/// When the writer has filled this many bytes of the first window (mapped range of the WAL), it
+/// requests the next windows from the thread that prepares windows. It requests later windows
+/// whenever it has filled a window. If the WAL was synced while the current window was open, the
+/// writer requests none, because the bytes of prepared windows would be written to the device
+/// twice.
 const ASK_BYTES: u64 = WINDOW_MIN / 4;
-/// A record of at least this many bytes is written by a system call. This costs less than a page
-/// fault for each page.
+/// A record of at least this many bytes is written by a system call. A system call costs less than
+/// a page fault for each page.
 const CALL_BYTES: usize = 16 << 10;
-/// The file systems on which WALs are mapped. They rewrite an allocated page in place. Another
-/// file system may have to allocate new space for the page, and on a full disk there is none.
+/// The file systems on which WALs are mapped: those that rewrite an allocated page in place.
+/// Another file system may have to allocate new space for the page, and on a full disk there is
+/// none.
 const IN_PLACE: [FsType; 3] = [EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, TMPFS_MAGIC];
 
 /// The file of a WAL while it grows.
@@ -64,12 +66,13 @@ pub(super) struct MappedFile {
     bytes: u64,
     /// Number of appended bytes at the last sync.
     synced: AtomicU64,
-    /// Whether this file system provides no windows. Every record is then written by a system call.
+    /// Whether the writer uses no windows, because this file system does not support them. A system
+    /// call then writes every record.
     calls_only: bool,
     /// Whether the file was ended: nothing is appended any more.
     ended: bool,
-    /// The only process that writes the file. In a forked child, mapped parts may disappear at any
-    /// time, because the parent may truncate the file.
+    /// The only process that writes the file. A forked child must not touch the mapped parts,
+    /// because the parent may truncate the file, and the parts would then disappear.
     process: Process,
 }
 
@@ -78,11 +81,11 @@ struct Open {
     /// The offset of the window in the file. It is a multiple of the window's size.
     from: u64,
     /// Whether the window (mapped range of the WAL) was prepared in advance, so that the page cache
-    /// contains it in large folios (groups of pages). A write through the mapping after a sync
-    /// would then make the next sync write a whole folio, of up to 128 KiB.
+    /// contains it in large folios (groups of pages). In such a window, a write through the mapping
+    /// after a sync would make the next sync write a whole folio, of up to 128 KiB.
     zeroed: bool,
-    /// The end of the zeros in the window. It is a multiple of [`FILL_MIN`], and 0 before the first
-    /// sync.
+    /// The offset in the window up to which it was filled with zeros. It is a multiple of
+    /// [`FILL_MIN`], and 0 before the first sync.
     filled: AtomicUsize,
 }
 
@@ -115,8 +118,8 @@ impl MappedFile {
     }
 
     /// Moves to the next window (mapped range of the WAL), if the file system provides one. If the
-    /// disk has no room for a window, continues without one. The disk may still have room for the
-    /// record, which a system call then writes.
+    /// disk has no room for a window, the WAL continues without one: the disk may still have room
+    /// for the record, which a system call then writes.
     fn advance(&mut self) -> io::Result<()> {
         let full = self.window.take();
         let span = Span::of(self.bytes);
@@ -137,8 +140,8 @@ impl MappedFile {
         Ok(())
     }
 
-    /// Returns how many of the record's remaining `left` bytes are to be written by a system call;
-    /// `None` if they are to be copied into the mapped window.
+    /// Returns how many of the record's remaining `left` bytes a system call must write. Returns
+    /// `None` if these bytes must be copied into the mapped window instead.
     fn by_call(&self, left: usize) -> Option<usize> {
         match &self.window {
             Some(open) if left < CALL_BYTES => {
@@ -182,8 +185,8 @@ impl Open {
     }
 }
 
-/// Returns whether the error means that this kernel or file system lacks the feature, and not that
-/// the call failed.
+/// Returns whether the error means that this kernel or file system lacks the feature. If not, the
+/// feature exists and only this call failed.
 fn is_refusal(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw);
     matches!(errno, Some(Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EINVAL | Errno::ENODEV | Errno::EPERM))
@@ -220,9 +223,9 @@ impl WriteFile for MappedFile {
         self.file.sync_data()
     }
 
-    /// Ends the file. Only the first call truncates the file, because later a reader may have
-    /// mapped it. In a forked child the call does nothing, because the parent still writes through
-    /// windows that the child does not know.
+    /// Ends the file, which truncates it to the appended bytes. Only the first call truncates the
+    /// file, because later a reader may have mapped it. In a forked child the call does nothing,
+    /// because the parent still writes through windows that the child does not know.
     fn end(&mut self) {
         if self.process.is_current() && !std::mem::replace(&mut self.ended, true) {
             self.window = None;
@@ -259,15 +262,16 @@ mod tests {
     const LOG: &str = "TERRACE_TEST_MAPPED_LOG";
     const SIGBUS: i32 = 7;
 
-    /// Appends to a WAL whose file was truncated. This is not a test of its own: it runs only as a
-    /// child process of the test below.
+    /// Appends to a WAL whose file was truncated. This is not a test of its own. The test
+    /// `an_unreadable_page_of_a_log_ends_the_process_and_names_the_file` runs it as a child
+    /// process.
     #[test]
     fn child_that_appends_to_a_log_cut_short() {
         let Some(path) = std::env::var_os(LOG) else { return };
         let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
         let mut mapped = MappedFile::new(file);
-        // 100 bytes are too few for the writer to request prepared windows. A prepared window would
-        // extend the file again.
+        // The test appends 100 bytes: too few for the writer to request prepared windows. A
+        // prepared window would extend the truncated file again.
         mapped.append(&[1; 100]).unwrap();
         File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
         let appended = mapped.append(&[2; 100]);
@@ -391,7 +395,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let small = vec![7; 4000];
         for log in 0..60 {
-            // The large record ends in the first window, in the second one, or after both.
+            // Depending on `log`, the large record ends in the first window, in the second one, or
+            // after both.
             let large = vec![9; (1 + log % 3) << 20];
             let path = folder.path().join(log.to_string());
             let open = File::options().read(true).write(true).create_new(true).open(&path);

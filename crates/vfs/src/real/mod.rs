@@ -1,11 +1,11 @@
 //! A directory of a real file system.
 //!
-//! The lock on a directory is an open-file-description lock on its file `LOCK`. This lock
-//! conflicts with LevelDB's `fcntl` lock and with the locks of other handles, even within one
-//! process. A lock of LevelDB's kind would not conflict with other locks of the same process. It
-//! would also end when any code in the process closes any descriptor of `LOCK`. Child processes
-//! inherit an open-file-description lock. `KeptFromChildren` therefore ends the lock with the
-//! process that took it.
+//! The lock on a directory is an open-file-description lock on its file `LOCK`. This lock conflicts
+//! with LevelDB's `fcntl` lock and with the locks of other handles, even within one process. A lock
+//! of LevelDB's kind would be worse in two ways: it would not conflict with other locks of the same
+//! process, and it would end when any code in the process closes any descriptor of `LOCK`. On the
+//! other hand, child processes inherit an open-file-description lock. `KeptFromChildren` therefore
+//! ends the lock with the process that took it.
 use crate::{
     bpf::{CommitIterator, DEFAULT_PIN_PATH},
     capacity::Capacity,
@@ -68,8 +68,8 @@ pub struct RealFs {
     probe_file: JournalProbe,
     /// The journal of the file system. It is searched at its first use in an existing directory.
     journal: OnceLock<Journal>,
-    /// A descriptor of the directory to which the kernel reports writeback errors; see
-    /// [`RealFs::witness`].
+    /// A descriptor of the directory that is open before the store creates its first folder. The
+    /// kernel reports writeback errors to it; see [`RealFs::witness`].
     witness: OnceLock<File>,
     /// The BPF iterator that reports the journal states of files. It is opened at its first use.
     iterator: OnceLock<Result<CommitIterator, String>>,
@@ -106,10 +106,10 @@ impl RealFs {
         }
     }
 
-    /// Opens a file such that reads do not update its access time. With the mount option
-    /// `relatime`, an update is due at the first read since the file was written. Such an update
-    /// would make the read join the journal's running transaction and wait for the transaction that
-    /// is being committed.
+    /// Opens a file in such a way that reads do not update its access time. With the mount option
+    /// `relatime`, the first read since the file was written would update the access time. For this
+    /// update the read would have to join the journal's running transaction and wait for the
+    /// transaction that is being committed.
     fn unnoticed(&self, name: &str) -> io::Result<File> {
         match self.folder.open(name, OFlag::O_RDONLY | OFlag::O_NOATIME) {
             // The file belongs to another user, so the kernel does not allow `O_NOATIME`.
@@ -122,7 +122,8 @@ impl RealFs {
         let mut target = self.folder.create(to, OFlag::O_WRONLY)?;
         let source = self.folder.open(from, OFlag::O_RDONLY);
         let copied = source.and_then(|mut from| io::copy(&mut from, &mut target)).and_then(|_| target.sync_all());
-        // Best effort: an incomplete copy is useless.
+        // After an error the incomplete copy is removed. An error of this removal is ignored,
+        // because an incomplete copy does no harm.
         copied.inspect_err(|_| drop(self.folder.remove(to)))
     }
 
@@ -149,9 +150,9 @@ impl FileSystem for RealFs {
     fn make_directory(&self) -> io::Result<()> {
         let existed = self.exists()?;
         if existed {
-            // The parent is synced here because the process that created the directory may have
-            // ended before it synced the parent. If the parent is not readable, the directory was
-            // created in another way.
+            // The directory exists, but the process that created it may have ended before it synced
+            // the parent. So the parent is synced here. If the parent is not readable, another
+            // program created the directory, and the error is ignored.
             return match sync_path(parent(self.folder.path())) {
                 Err(e) if e.kind() == ErrorKind::PermissionDenied => Ok(()),
                 done => done,
@@ -200,8 +201,8 @@ impl FileSystem for RealFs {
             Err(e) if has_no_links(&e) => self.copy(from, to)?,
             done => done?,
         }
-        // Links into `lost/` are rare, so this function makes the new name durable itself.
-        // `sync_directory` then has to sync only the store's directory.
+        // Links into `lost/` are rare, so this function makes the new name durable itself. Because
+        // of this, `sync_directory` has to sync only the store's directory.
         below.map_or(Ok(()), |folder| self.folder.open_folder(folder)?.sync_all())
     }
 
@@ -249,7 +250,8 @@ impl FileSystem for RealFs {
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn DirectoryLock>> {
         let how = if exclusive { OFlag::O_RDWR | OFlag::O_CREAT } else { OFlag::O_RDONLY };
         let file = match self.folder.open(LOCK, how) {
-            // Without a lock file no writer has opened the store, so there is nothing to exclude.
+            // The directory has no lock file, so no writer has opened the store. A reader therefore
+            // needs no lock against a writer.
             Err(e) if !exclusive && e.kind() == ErrorKind::NotFound => return Ok(Box::new(())),
             opened => opened?,
         };
@@ -310,9 +312,9 @@ impl JournalCommit for RealFs {
 
     fn transaction_of(&self, file: &dyn WriteFile) -> io::Result<u32> {
         let file = file.descriptor().ok_or(ErrorKind::Unsupported)?;
-        // A new modification time makes the inode part of the running transaction. A write to
-        // allocated blocks does not change the inode. So without the new time the file would look
-        // committed, although no device flush followed the write.
+        // The new modification time makes the inode part of the running transaction. This is
+        // necessary, because a write to blocks that are already allocated does not change the
+        // inode: the file would look committed, although no device flush followed the write.
         futimens(file, &TimeSpec::UTIME_OMIT, &TimeSpec::UTIME_NOW)?;
         Ok(self.iterator().map_err(unsupported)?.transaction_state(file)?.transaction)
     }
@@ -362,11 +364,11 @@ impl Capacity for RealFs {
     }
 }
 
-/// A lock on the directory, while it is held. The drop of this value releases the lock by a system
-/// call. Closing the descriptor is not enough: while another thread forks, the child has a copy of
-/// the descriptor, and with it the lock, until the child closes it.
+/// A lock on the directory, as long as it is held. The drop of this value releases the lock by a
+/// system call. Closing the descriptor would not be enough: if another thread forks at the same
+/// time, the child has a copy of the descriptor, and with it the lock, until the child closes it.
 struct Locked {
-    /// Takes the lock away from forked children. This field must be dropped before `file`.
+    /// Ensures that forked children do not keep the lock. This field must be dropped before `file`.
     _kept: KeptFromChildren,
     process: Process,
     signed: bool,
@@ -400,7 +402,8 @@ impl Drop for Locked {
         if self.signed {
             holder::unsign(&self.file);
         }
-        // Best effort: closing the file, which follows, releases the lock too.
+        // An error is ignored here, because the close of the file, which follows, releases the lock
+        // too.
         let _ = fcntl(&self.file, FcntlArg::F_OFD_SETLK(&whole_file(libc::F_UNLCK)));
     }
 }

@@ -1,9 +1,9 @@
-//! Decides whether the journal of a file system can be relied on. It uses the properties that
-//! `real/journal.rs` has read.
+//! Decides whether the journal of a file system can be relied on. The decision uses the properties
+//! that `real/journal.rs` has read.
 //!
 //! The durability modes `group` and `journal` depend on one property of ext4's journal: a commit,
-//! which includes a device flush, makes everything before it durable. Each refusal names a
-//! condition under which this would not be true (docs/durability.md, "Durability modes").
+//! which includes a device flush, makes everything before it durable. A refusal states the
+//! condition under which this property would not hold (docs/durability.md, "Durability modes").
 use std::time::Duration;
 
 /// ext4's default commit interval.
@@ -58,8 +58,8 @@ pub fn judge(facts: &Facts) -> Result<Journal, String> {
     Ok(Journal { name: name.clone(), interval: interval(options) })
 }
 
-/// Options that show the feature "fast commits" in some kernels. Not every kernel shows them, so a
-/// journal is also refused if fast commits were made in the past.
+/// Mount options that show the ext4 feature "fast commits". Not every kernel shows them, so a
+/// journal is also refused if it has made fast commits since the mount.
 const FAST_COMMITS: [&str; 2] = ["fast_commit", "fc_debug_force"];
 
 fn made_fast_commits(text: &str) -> bool {

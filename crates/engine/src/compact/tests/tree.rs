@@ -40,7 +40,8 @@ pub struct Waiting {
     pub level: usize,
     /// The compactions that ran when the wait began: one input of each.
     pub jobs: Vec<TableId>,
-    /// How many times all of these compactions have ended.
+    /// How many times all compactions in `jobs` have ended and were replaced by the ones running
+    /// then.
     pub rounds: usize,
 }
 
@@ -96,7 +97,7 @@ impl Tree {
         tree
     }
 
-    /// Runs compactions until no level is due. Returns how many bytes they rewrote.
+    /// Runs compactions until no level is due. Returns how many bytes these compactions rewrote.
     pub fn settle(&mut self) -> u64 {
         let mut merged = 0;
         while let Some(plan) = self.situated(|ctx| self.policy.plan(ctx)) {
@@ -184,7 +185,7 @@ impl Tree {
         (meta.id, contents)
     }
 
-    /// Starts all compactions that may start.
+    /// Starts all compactions that the policy picks and that conflict with no running compaction.
     pub fn start_all(&mut self) {
         while self.running.len() < self.jobs_max
             && let Some(plan) = self.situated(|ctx| self.policy.plan(ctx))
@@ -209,8 +210,8 @@ impl Tree {
         }
     }
 
-    /// Starts compactions as [`start_all`](Tree::start_all) does, for the leveled policy, and
-    /// checks that no level waits for ever.
+    /// Starts compactions as [`start_all`](Tree::start_all) does, for the leveled policy. Then
+    /// checks that no due level waits for its compaction for ever.
     pub fn schedule(&mut self) {
         while self.running.len() < self.jobs_max
             && let Some(plan) = self.situated(|ctx| self.policy.plan(ctx))
@@ -227,8 +228,8 @@ impl Tree {
         self.check_tombstone_plan();
     }
 
-    /// Checks that the plan that uses the summaries of chunks is the same as the plan of a full
-    /// scan.
+    /// Checks that the tombstone compaction that is planned from the summaries of chunks is the
+    /// same as the one that a scan of all tables finds.
     pub fn check_tombstone_plan(&self) {
         for shadow_ratio in [0.0, 1.0] {
             let picked = |pick: Picker, admits: Admits| {
@@ -285,10 +286,10 @@ impl Tree {
         metas
     }
 
-    /// Checks that the most urgent level does not wait too long for its compaction. It waits for
-    /// the compactions that ran when it became the most urgent. They may have some of its tables as
-    /// inputs, and compactions that started together with them may block the rest. After all these
-    /// have ended, the compaction of the level must start.
+    /// Checks that the most urgent level does not wait too long for its compaction. The level waits
+    /// for the compactions that ran when it became the most urgent. They may have some of its
+    /// tables as inputs, and compactions that started together with them may block its other
+    /// tables. After all these compactions have ended, the compaction of the level must start.
     pub fn check_starvation(&mut self) {
         let running: Vec<TableId> = self.running.iter().map(|plan| plan.upper[0].meta.id).collect();
         let first = self.situated(due).first().copied();
@@ -304,8 +305,8 @@ impl Tree {
         };
     }
 
-    /// Flushes all memtables and ends all compactions. After each step, `start` starts the
-    /// compactions that are due.
+    /// Flushes all memtables and ends all compactions. After each flush and each end of a
+    /// compaction, `start` starts the compactions that are due.
     pub fn run_to_the_end(&mut self, start: fn(&mut Tree)) {
         let mut steps = 0;
         while !self.running.is_empty() || !self.sealed.is_empty() {

@@ -15,8 +15,8 @@ use terrace_format::{
 use terrace_storage::placement::{LogEvent, LogKind, Loss, ObjectId, Storage};
 
 impl SalvageScan {
-    /// Scans all WALs, oldest first, then the segments. Adds the entries that the repair uses to
-    /// `entries`.
+    /// Scans all WALs, oldest first, and then the value-log segments. Adds the entries that the
+    /// repair uses to `entries`.
     pub(super) fn scan_logs(&mut self, from: &dyn Storage, entries: &mut LogEntries<'_>) -> Result<()> {
         let logs = orphans::logs(&self.listed);
         if self.history_ends.is_empty() {
@@ -38,8 +38,8 @@ impl SalvageScan {
 
     /// Reads the WALs a second time if the first pass could not keep their entries in memory.
     /// Writes the entries into sorted runs of `to`, in tables numbered from `next_file` on. On a
-    /// failing disk the two passes may read different parts. The returned scan therefore has the
-    /// losses of both passes, and the range tombstones and the last sequence number of both.
+    /// failing disk the two passes may read different parts of a WAL. The returned scan therefore
+    /// combines the losses, the range tombstones and the last sequence number of both passes.
     pub fn spill<'a>(
         &self,
         from: &dyn Storage,
@@ -131,8 +131,9 @@ impl SalvageScan {
     }
 
     /// Scans a segment of relocated values, each stored with its key and sequence number. The
-    /// repair uses these values for keys whose tables may be lost. A damaged value is not reported
-    /// here: reading the table that points to it reports the damage.
+    /// repair uses these values for keys whose tables may be lost. The scan of the segment reports
+    /// no damaged value, because the repair reports the damage when it reads the table that points
+    /// to the value.
     fn segment(&mut self, from: &dyn Storage, entries: &mut LogEntries<'_>, id: SegmentId) -> Result<()> {
         let alone = self.replay_range.is_none();
         if !alone && self.lost_ranges.is_empty() {
@@ -151,12 +152,14 @@ impl SalvageScan {
                 LogEvent::Bad { .. } => continue,
                 LogEvent::End { .. } => break,
             };
-            // A value above the manifest's base is in a WAL too, or an interrupted ingest wrote it.
+            // A value with a sequence number above the manifest's base is not needed: it is in a
+            // WAL too, or an interrupted ingest wrote it.
             let counts = |batch: &Batch| match batch.ops().next() {
                 Some(Op::Put(key, _)) => alone || batch.sequence() <= self.base && self.is_in_lost_range(key),
                 _ => false,
             };
-            // A value with an impossible sequence number is not reported as a loss here.
+            // A value with a sequence number that no store can reach is dropped without a report of
+            // a loss.
             let batch = batch.ok().filter(counts).map(|batch| self.reachable(reader.store(batch)));
             if let Some(Ok(batch)) = batch {
                 entries.insert(LogId(id.0), &batch, alone)?;
@@ -165,8 +168,8 @@ impl SalvageScan {
         Ok(())
     }
 
-    /// Returns whether the repair may use a batch: the batch is below the end of its WAL's history,
-    /// and tables may lack its writes.
+    /// Returns whether the repair may use a batch of a WAL: the batch belongs to the history (is
+    /// below `history_end`), and tables may lack its writes.
     fn is_wanted(&self, batch: &Batch, named: bool, history_end: SeqNo) -> bool {
         let last = batch.sequence().0.saturating_add(u64::from(batch.len()));
         batch.sequence() < history_end && (named || !self.lost_ranges.is_empty() || last > self.base.0)
@@ -189,8 +192,8 @@ impl SalvageScan {
         (first > expected && batch.is_empty()).then(gap)
     }
 
-    /// Returns the batch if a store can have reached its sequence numbers; otherwise the reason to
-    /// drop the batch.
+    /// Returns the batch if a store can have reached its sequence numbers. Otherwise returns the
+    /// reason to drop the batch.
     fn reachable(&mut self, batch: Batch) -> std::result::Result<Batch, String> {
         if batch.is_empty() {
             return Ok(batch);
@@ -203,9 +206,9 @@ impl SalvageScan {
     }
 }
 
-/// Returns the sequence number at which the history ends in each of `logs`: the first sequence
-/// number of any younger WAL. Records at or above it are not part of the history. They were
-/// refused or abandoned, and their sequence numbers were used again.
+/// Returns the sequence number at which the history ends in each of `logs`: the lowest first
+/// sequence number of all younger WALs. Records at or above it are not part of the history. Their
+/// writes failed or were dropped by a recovery, and the younger WALs reuse their sequence numbers.
 fn ends(from: &dyn Storage, logs: &BTreeMap<LogId, u64>) -> Vec<SeqNo> {
     let head = |id: LogId| {
         let mut reader = from.open_log(id, LogKind::Wal).ok().filter(|reader| reader.ours())?;

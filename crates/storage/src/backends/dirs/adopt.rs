@@ -12,7 +12,8 @@ use crate::{
 };
 use terrace_format::{LEVELS, TableId};
 
-/// Adopts `tables` under new numbers. If an error occurs, it removes the tables adopted so far.
+/// Adopts (takes over) `tables` under new numbers. After an error, removes the tables that it has
+/// adopted so far.
 pub(super) fn adopt(dirs: &TableDirs, files: &Files, tables: &[(TableFile, ObjectId)]) -> Result<Adopted> {
     dirs.store.writable("adopt tables")?;
     let (mut folders, mut others) = (Vec::new(), Vec::new());
@@ -25,7 +26,8 @@ pub(super) fn adopt(dirs: &TableDirs, files: &Files, tables: &[(TableFile, Objec
     let mut adopted = files.adopt(&others)?;
     let taken = adopt_all(dirs, &folders, &mut adopted);
     if taken.is_err() {
-        // Best effort: no manifest names these objects, so recovery removes them.
+        // Errors of the removals are ignored: no manifest names these objects, so recovery removes
+        // them.
         folders.iter().for_each(|(_, id)| drop(dirs.remove(*id)));
         others.iter().for_each(|(_, object)| drop(files.remove(*object)));
     }

@@ -18,14 +18,15 @@ use terrace_format::{
 };
 use terrace_vfs::Room;
 
-/// A job that writes directory tables leaves at least this number of inodes free, and at least one
-/// in `FILES_RESERVED_SHARE` of all inodes. WALs, manifests and tables need these inodes. If fewer
-/// inodes are free, the job stores values in the META file (the sorted list of a table's keys) and
-/// not in files of their own. A table takes two inodes, so tables of 64 KiB with inline values can
-/// still fill a quarter of a disk formatted by `mkfs.ext4`.
+/// The number of inodes that a job which writes directory tables leaves free. In addition it leaves
+/// at least one in `FILES_RESERVED_SHARE` of all inodes free. WALs, manifests and tables need these
+/// inodes. If fewer inodes are free, the job stores values in the META file (the sorted list of a
+/// table's keys) and not in files of their own. A table takes two inodes, so tables of 64 KiB with
+/// inline values can still fill a quarter of a disk formatted by `mkfs.ext4`.
 const FILES_RESERVED: u64 = 1024;
 const FILES_RESERVED_SHARE: u64 = 8;
-/// Number of files that are created before the file system is queried again for free inodes.
+/// Number of value files that a job creates before it queries the file system again for free
+/// inodes.
 const FILES_PER_QUERY: u64 = 64;
 
 /// Starts to write the directory tables of a job.
@@ -48,7 +49,7 @@ struct DirsBuild {
     bytes: u64,
     /// Directories of the finished tables.
     finished: Vec<String>,
-    /// All tables that this job has begun. They are removed if the job is abandoned.
+    /// All tables that this job has begun. If the job is abandoned, it removes them.
     made: Vec<TableId>,
     /// Number of files that may still be created before the next query of free inodes.
     files: u64,
@@ -70,15 +71,17 @@ fn none_open() -> Error {
 
 /// The place of a pair's value.
 enum ValueAt {
-    /// In a file that contains only this value.
+    /// The value is in a file that contains only this value.
     File(InFile),
-    /// In the META file of the table, next to the key. There are three cases:
+    /// The value is in the META file of the table, next to the key. There are three reasons for
+    /// this place:
+    ///
     /// - The value is small.
     /// - A file of the same name exists, which belongs to a pair whose key differs only in the part
     ///   that the name omits.
-    /// - The directory or file system accepts no more files.
+    /// - The directory or the file system accepts no more files.
     ///
-    /// If the disk has no space left, writing the META file reports that.
+    /// If the disk has no space left, the write of the META file returns that error.
     Meta,
 }
 
@@ -125,9 +128,9 @@ impl DirsBuild {
         Ok(ValueAt::File(file))
     }
 
-    /// Takes over the pair with the key `internal` from directory `from`, which belongs to another
-    /// table. Links the value file into the new directory, or copies the value if it cannot be
-    /// linked.
+    /// Adds the pair with the key `internal` from the directory `from`, which belongs to another
+    /// table. Links the value file into the new directory, or copies the value if the file cannot
+    /// be linked.
     fn take(&mut self, from: &str, internal: &[u8], stored: &[u8]) -> Result<()> {
         let corrupt = |found| Error::corrupt(self.dirs.store.path(&meta_of(from)), 0, found);
         let file = match Reference::decode(stored).map_err(corrupt)? {
@@ -255,7 +258,8 @@ impl TableSink for DirsBuild {
 impl Drop for DirsBuild {
     fn drop(&mut self) {
         for id in &self.made {
-            // Best effort: recovery removes directories that no manifest names.
+            // An error of the removal is ignored: recovery removes directories that no manifest
+            // names.
             let _ = self.dirs.remove(*id);
         }
     }

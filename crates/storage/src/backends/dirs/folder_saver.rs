@@ -6,10 +6,10 @@ use std::{
 };
 use terrace_vfs::{FileSystem, WriteFile};
 
-/// Syncs the table directories of one store. Each call syncs all finished directories, because a
-/// sync of the file system includes all of them anyway. The kernel reports a writeback error only
-/// once, to the next caller, and it does not report the file that lost data. Therefore after an
-/// error no table directory is considered durable.
+/// Syncs the table directories of one store. Each call syncs the directories of all finished jobs,
+/// because a sync of the file system includes all of them anyway. The kernel reports a writeback
+/// error only once, to the next caller of a sync, and does not report which file lost data.
+/// Therefore after an error no table directory is considered durable.
 pub(super) struct Saver {
     fs: Arc<dyn FileSystem>,
     /// The first failed sync. A thread that syncs holds this lock, so that no sync succeeds while
@@ -24,8 +24,8 @@ pub(super) struct Saver {
 struct Finished {
     /// Directories of finished tables that no sync has covered yet.
     names: Vec<String>,
-    /// The number of finished jobs, and the number of jobs whose directories are durable. Jobs
-    /// become durable in the order in which they finished.
+    /// The number of finished jobs, and the number of jobs whose directories are durable. The
+    /// directories become durable in the order in which the jobs finished.
     builds: u64,
     saved: u64,
 }
@@ -68,8 +68,8 @@ impl Saver {
     }
 }
 
-/// The table directories of one job. [Trackers](crate::durability::DurabilityTracker) handle
-/// files, so this type represents all directories of the job as one file.
+/// The table directories of one job. [Trackers](crate::durability::DurabilityTracker) handle files,
+/// so this type presents all directories of the job as one file.
 pub(super) struct WholeFolders {
     saver: Arc<Saver>,
     build: u64,
@@ -88,9 +88,9 @@ impl WriteFile for WholeFolders {
         self.saver.is_saved(self.build)
     }
 
-    /// Makes the files durable by a sync of the whole file system, as [`sync`](WriteFile::sync)
-    /// does. A write-back of the many small files one by one would need no journal commit, but it
-    /// would take longer than that commit.
+    /// Makes all files in the directories durable by one sync of the whole file system, as
+    /// [`sync`](WriteFile::sync) does. A write-back of the many small files one by one would need
+    /// no journal commit, but it would take longer than the commit.
     fn write_back(&self) -> io::Result<()> {
         self.saver.save(self.build)
     }

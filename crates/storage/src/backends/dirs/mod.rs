@@ -83,13 +83,14 @@ impl Dirs {
 /// reject.
 const SPECIAL_CHARS: &str = r#""*:<>?|\"#;
 
-/// Checks whether the file system accepts special characters: creates and removes a file whose
-/// name contains all of `SPECIAL_CHARS`. The inner result is an error if the file system rejects
-/// the name.
+/// Checks whether the file system accepts special characters in file names: creates and removes a
+/// file whose name contains all of `SPECIAL_CHARS`. The inner result is an error if the file system
+/// rejects the name.
 fn try_special_chars(store: &Store) -> Result<io::Result<()>> {
     match store.fs.create(SPECIAL_CHARS) {
         Err(e) if matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidFilename) => return Ok(Err(e)),
-        // An earlier open was interrupted and left this file.
+        // The test file exists already, because an earlier open was interrupted before it removed
+        // the file.
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
         made => drop(made.map_err(store.io("create", SPECIAL_CHARS))?),
     }

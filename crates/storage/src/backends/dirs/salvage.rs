@@ -33,9 +33,9 @@ const FILE_BYTES_MAX: u64 = 5 + 2 * u32::MAX as u64;
 pub(super) struct PairSalvager {
     dir: TableDir,
     lost: VecDeque<Loss>,
-    /// The pairs of the table: internal keys with their META entries. An entry is either read from
-    /// the META file or reconstructed from the name and contents of a value file. The pairs are
-    /// sorted, without duplicates.
+    /// The pairs of the table that are still to be returned: internal keys with their META entries.
+    /// An entry is either read from the META file or reconstructed from the name and contents of a
+    /// value file. The pairs are sorted, without duplicates.
     entries: VecDeque<(Vec<u8>, Vec<u8>)>,
     range_tombstones: Result<Option<Arc<RangeTombstones>>>,
 }
@@ -115,7 +115,7 @@ impl PairSalvager {
         Ok(())
     }
 
-    /// Returns a block with the next pairs: their keys and values. The block is empty if none of
+    /// Returns a block with the keys and values of the next pairs. The block is empty if none of
     /// these pairs can be read.
     fn piece(&mut self) -> Result<BlockCursor> {
         let (mut builder, mut entries, mut bytes) = (BlockBuilder::new(1), 0, 0);

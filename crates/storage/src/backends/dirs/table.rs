@@ -33,8 +33,8 @@ impl DirectoryTable {
         DirectoryTable { dir: TableDir { dirs, folder }, file }
     }
 
-    /// Estimates the size of a part of the table. `bytes` is the size of the part's data in the
-    /// META file. The result also includes the value files, in proportion to `bytes`.
+    /// Estimates the size of a part of the table, including its value files. `bytes` is the size of
+    /// the part's data in the META file, and the estimate is proportional to it.
     fn scaled(reader: &Reader, bytes: u64) -> u64 {
         let files = reader.pair_properties().unwrap_or_default().file_bytes;
         let share = u128::from(files) * u128::from(bytes) / u128::from(reader.data_bytes().max(1));
@@ -75,9 +75,8 @@ fn open_pair(store: &Store, folder: &str, name: &str) -> Result<Input> {
 fn value_in(input: &Input, internal: &[u8], file: &InFile, verify: bool) -> Result<Bytes> {
     let corrupt = |found| Error::corrupt(input.name.clone(), 0, found);
     let short = file.file_bytes(internal) != input.bytes;
-    // The file may have another size than the table's reference states. This function therefore
-    // reads no more bytes than the file has. The verification of these bytes detects the wrong
-    // size.
+    // The file may have another size than the table's reference states. So this function reads at
+    // most as many bytes as the file has. The verification of these bytes detects a wrong size.
     let bytes = input.read(0..if short { input.bytes.min(file.file_bytes(internal)) } else { input.bytes })?;
     let at = file.value_at(internal, &bytes, verify).map_err(corrupt)?;
     let value = bytes.part(at..bytes.len()).filter(|_| !short);

@@ -1,7 +1,7 @@
 //! The directories of directory tables. `L2/000012` is table 12, which was made for level 2. A
-//! trivial move (of a table to the next level, without rewriting it) changes only the manifest.
-//! The level in the path is therefore the level at which the table was made, and tables are found
-//! by their numbers.
+//! trivial move (a move of a table to the next level without rewriting it) changes only the
+//! manifest and not the path. The level in the path is therefore the level for which the table was
+//! made, and tables are found by their numbers.
 use super::super::{
     files::{Input, Store},
     open_files::OpenFiles,
@@ -25,8 +25,8 @@ pub(super) struct TableDirs {
     saver: Arc<Saver>,
     /// Open value files, by directory and name.
     pub pairs: Arc<OpenFiles<(String, String), Arc<Input>>>,
-    /// For each table, the level in the path of its directory. No I/O is done while this lock is
-    /// held.
+    /// For each table, the level in the path of its directory. A thread that holds this lock does
+    /// no I/O.
     levels: Mutex<BTreeMap<TableId, usize>>,
 }
 
@@ -89,8 +89,8 @@ impl TableDirs {
                 Ok(input) => match read_pair_properties(&input) {
                     Ok(pairs) => input.bytes.saturating_add(pairs.file_bytes),
                     Err(Error::Corrupt { .. }) => input.bytes,
-                    // In salvage mode the damage to the META file is reported later, when the table
-                    // is read.
+                    // In salvage mode this error is ignored, because the later read of the table
+                    // reports the damage of the META file.
                     Err(_) if self.store.salvages() => input.bytes,
                     Err(error) => return Err(error),
                 },
@@ -135,7 +135,8 @@ impl TableDirs {
         Ok(())
     }
 
-    /// Returns the finished directories `names` for a durability tracker to sync.
+    /// Combines the finished directories `names` into one object that a durability tracker can
+    /// sync.
     pub fn whole(&self, names: Vec<String>) -> Box<WholeFolders> {
         Box::new(self.saver.finished(names))
     }

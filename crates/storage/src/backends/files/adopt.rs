@@ -1,18 +1,18 @@
-//! Adopts (takes over) tables and segments from other stores or from outside any store: links or
-//! copies their files, and makes them durable.
+//! Adopts tables and segments that are in other stores or in no store: links or copies their files
+//! into this store, and makes them durable.
 use super::Store;
 use crate::{Adopted, Error, Purpose, Result, SyncKind, TableFile, durability::sync_directory, placement::ObjectId};
 use std::time::Instant;
 
-/// Takes over `files` under new numbers. If an error occurs, it removes the files taken over so
-/// far.
+/// Adopts `files` under new numbers. After an error, removes the files that it has adopted so far.
 pub(super) fn adopt(store: &Store, files: &[(TableFile, ObjectId)]) -> Result<Adopted> {
     store.writable("adopt tables")?;
     let mut adopted = Adopted::default();
     for (at, (file, object)) in files.iter().enumerate() {
         if let Err(error) = take(store, file, *object, &mut adopted) {
             for (_, object) in &files[..at] {
-                // Best effort: no manifest names this file, so recovery removes it.
+                // An error of the removal is ignored: no manifest names this file, so recovery
+                // removes it.
                 let _ = store.remove_name(&store.name_of(*object));
             }
             return Err(error);

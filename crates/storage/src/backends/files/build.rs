@@ -65,8 +65,8 @@ struct FilesBuild {
 /// The bundle (one file with several tables) that a job writes.
 #[derive(Default)]
 struct OpenBundle {
-    /// The file for the next table. `None` before the first table, while a table is being written,
-    /// and after a table that failed.
+    /// The file of the bundle, to which the next table is appended. `None` before the first table,
+    /// while a table is being written, and after a table that failed.
     output: Option<Output>,
     members: Vec<Member>,
 }
@@ -105,8 +105,9 @@ impl FilesBuild {
             .fs
             .create_for(&name, FileUse::Table { level: self.hint.level })
             .map_err(self.store.io("create", &name))?;
-        // A compaction writes only relocated values, so their bytes are counted as value-log GC.
-        // Flushes and ingestion write new values, whose bytes are counted together with the tables.
+        // The only values that a compaction writes are relocated ones, so their bytes are counted
+        // as value-log GC. Flushes and ingestion write new values, whose bytes are counted together
+        // with the tables.
         let purpose = match self.hint.lifetime {
             Lifetime::Compaction => Purpose::ValueLogGc,
             Lifetime::Flush | Lifetime::Ingest => purpose(self.hint),
@@ -116,8 +117,9 @@ impl FilesBuild {
         Ok(output)
     }
 
-    /// Adds a finished file. Normally all files of a job are passed to the tracker together at the
-    /// end. They are passed earlier if this job, or all jobs together, hold too many descriptors.
+    /// Adds a finished file. Normally the job passes all its files to the durability tracker
+    /// together at its end. It passes them earlier if this job, or all jobs together, hold too many
+    /// descriptors.
     fn ended(&mut self, file: Finished) -> Result<()> {
         self.finished.push(file);
         let most = self.store.waiting_max;
@@ -130,8 +132,8 @@ impl FilesBuild {
     fn pass_on(&mut self) -> Result<()> {
         let held = self.finished.len();
         let watched = watch(&self.store, purpose(self.hint), std::mem::take(&mut self.finished));
-        // `held` includes the files of this job until the tracker has returned. The tracker may
-        // first sync older files, and the files of this job stay open during that time.
+        // The counter `held` includes the files of this job until the tracker has returned. The
+        // tracker may first sync older files, and the files of this job stay open during that sync.
         self.store.held.fetch_sub(held, Relaxed);
         self.parts.push(
             watched.as_ref().map_or_else(|error| DurabilityHandle::broken(error.clone()), DurabilityHandle::clone),
@@ -244,13 +246,13 @@ impl Drop for FilesBuild {
         self.store.held.fetch_sub(self.finished.len(), Relaxed);
         for name in &self.names {
             drop(self.store.tracker.cancel_sync(&self.store.path(name)));
-            // Best effort: recovery removes files that no manifest names.
+            // An error of the removal is ignored: recovery removes files that no manifest names.
             let _ = self.store.fs.remove(name);
         }
     }
 }
 
-/// A new file and the buffer through which it is written.
+/// A new output file and the buffer through which a job writes it.
 pub(in crate::backends) struct Output {
     store: Arc<Store>,
     purpose: Purpose,
@@ -271,8 +273,8 @@ impl Output {
 
     /// Wraps `file`, which is new and has the name `name`.
     fn to(file: Box<dyn WriteFile>, store: &Arc<Store>, purpose: Purpose, level: usize, name: &str) -> Output {
-        // The buffer has its maximum size from the start. A buffer that grows with each file
-        // fragments the heap.
+        // The buffer gets its maximum size at once. Buffers that grow with each file would fragment
+        // the heap.
         let gathered = Vec::with_capacity(GATHER_BYTES + store.setup.block_size.min(GATHER_BYTES));
         Output { name: store.path(name), store: store.clone(), purpose, level, file, gathered, bytes: 0 }
     }
@@ -282,7 +284,7 @@ impl Output {
         self.bytes + self.gathered.len() as u64
     }
 
-    /// Pads the file to the alignment that tables in bundles need.
+    /// Pads the file to the alignment of tables in bundles.
     fn align(&mut self) -> Result<()> {
         let zeros = self.written().next_multiple_of(ALIGNMENT) - self.written();
         self.append(&[0; ALIGNMENT as usize][..zeros as usize])

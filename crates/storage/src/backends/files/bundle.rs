@@ -1,13 +1,15 @@
-//! Bundles: files with several tables. All readers of a bundle share one descriptor. The disk
-//! space of a removed table is deallocated.
+//! Bundles: files with several tables. All readers of a bundle share one descriptor. The disk space
+//! of a removed table is deallocated.
 //!
-//! The engine removes a bundle when it removes the bundle's last table. Before that, the space of
-//! a removed table becomes a hole, which reads as zeros. No reader can see these zeros, for two
+//! The engine removes a bundle when it removes the bundle's last table. Before that, the space of a
+//! removed table becomes a hole, which reads as zeros. No reader can see these zeros, for two
 //! reasons:
+//!
 //! - In this store, a table is removed only when no pinned version names it, and tables in bundles
 //!   are never memory-mapped.
-//! - In another store, the same file may be part of a checkpoint. A checkpoint pins the version
-//!   that it copies until its hard link exists. A bundle with a second name is not deallocated.
+//! - Another store may have the same file, as a hard link in a checkpoint. A checkpoint pins the
+//!   version that it copies until its hard link exists. From then on the file has a second name,
+//!   and the space of its tables is not deallocated.
 use super::{Input, Store, bundles::Removed};
 use crate::{
     Error, Result,
@@ -22,8 +24,8 @@ use terrace_format::{
 use terrace_vfs::ReadFile;
 
 /// Removes table `id` from its bundle. Returns false if the table is in no bundle. If the bundle
-/// has other tables, deallocates the space of the removed table. If it has none, the engine
-/// removes the whole bundle.
+/// has other tables, deallocates the space of the removed table. If the bundle has no other table,
+/// the engine removes the whole bundle.
 pub(super) fn remove(store: &Store, id: TableId) -> Result<bool> {
     match store.bundles.remove(id) {
         Removed::NotBundled => Ok(false),
@@ -46,7 +48,8 @@ pub(super) fn name(bundle: TableId) -> String {
     FileName::Bundle(bundle).to_string()
 }
 
-/// Opens a table in a bundle. If the bundle was truncated, opens the remaining part of the table.
+/// Opens a table in a bundle. If the file of the bundle was truncated, opens the remaining part of
+/// the table.
 pub(super) fn open(store: &Store, within: Within, bytes: u64) -> Result<Input> {
     let file = file(store, within.bundle)?;
     let there = file.bytes().map_err(store.io("read size of", &name(within.bundle)))?;
@@ -68,7 +71,8 @@ pub(super) fn tables_in(store: &Store, bundle: TableId) -> Result<Vec<TableMeta>
     Ok(tables)
 }
 
-/// Deallocates the space of all tables that are in the bundles of `tables` but not in `tables`.
+/// Deallocates the space of tables that are in the same bundles as `tables` but are not among
+/// `tables`.
 pub(super) fn trim(store: &Store, tables: &[TableMeta]) -> Result<()> {
     store.bundles.add(tables);
     let kept: BTreeSet<TableId> = tables.iter().map(|meta| meta.id).collect();

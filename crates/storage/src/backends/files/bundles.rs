@@ -8,14 +8,14 @@ use std::{
 use terrace_format::{TableId, bundle::Member};
 use terrace_vfs::ReadFile;
 
-/// The effect that the removal of a table has on its disk space.
+/// The effect of the removal of a table on its disk space.
 pub(super) enum Removed {
     /// The table is in no bundle.
     NotBundled,
     /// The table was the last one in its bundle. The engine removes the bundle as a whole.
     Last,
-    /// The removed table is the given member of the bundle with this number. The bundle still has
-    /// other tables, so the space of the removed table must be deallocated.
+    /// The bundle with this number still has other tables, so the space of the removed table, which
+    /// is the given member of the bundle, must be deallocated.
     Hole(TableId, Member),
 }
 
@@ -72,8 +72,8 @@ impl Bundles {
         self.0.lock().files.get(&bundle).and_then(Weak::upgrade)
     }
 
-    /// Shares the newly opened `file` of `bundle`. Returns the file to use, because another thread
-    /// may have opened the bundle first.
+    /// Shares the newly opened `file` of `bundle` with later readers. Returns the file that the
+    /// caller must use: another thread may have opened and shared the bundle first.
     pub fn share(&self, bundle: TableId, file: Arc<dyn ReadFile>) -> Arc<dyn ReadFile> {
         let mut known = self.0.lock();
         if let Some(open) = known.files.get(&bundle).and_then(Weak::upgrade) {

@@ -11,8 +11,8 @@ pub(in crate::backends) fn find_table(store: &Store, table: &TableMeta) -> Resul
     let id = table.id;
     let [ours, alternative] = [FileName::Table(id).to_string(), FileName::table_alternative(id)];
     match store.open_file("table", &ours) {
-        // A table's file has one of two names. If both are missing, the error shows the name that
-        // Terrace uses.
+        // The file of a table may have one of two names. If both are missing, the error shows the
+        // name that Terrace gives to new files.
         Err(missing @ Error::Missing { .. }) => match store.open_file("table", &alternative) {
             Err(Error::Missing { .. }) => Err(missing),
             found => found,
@@ -30,8 +30,8 @@ pub(in crate::backends) fn open_input(store: &Store, meta: &TableMeta) -> Result
         let offset = input.bytes.min(meta.bytes);
         return Err(Error::Corrupt { what: "table", object: input.name, offset, detail });
     }
-    // Tables in bundles are not mapped: a hole may be punched next to a table, and mapped bytes
-    // must not change.
+    // Tables in bundles are not mapped. The bytes of a mapping must not change, but the space of
+    // another table in the same bundle may be deallocated at any time.
     if store.setup.allow_mmap_reads && meta.within.is_none() {
         input.show();
     }

@@ -4,7 +4,7 @@ use std::{io, ops::Range};
 use terrace_format::block::Bytes;
 use terrace_vfs::ReadFile;
 
-/// A file open for reading. Its size is the size that it had when it was opened.
+/// A file open for reading. Its size is fixed when it is opened, even if the file grows later.
 pub(in crate::backends) struct Input {
     pub(super) file: Box<dyn ReadFile>,
     pub bytes: u64,
@@ -39,8 +39,8 @@ impl Input {
     }
 
     /// Fills `buf` as `read_exact_at` does, for a log that its writer may end during the read. When
-    /// the writer ends the log, it truncates the preallocated zeros. This function then fills the
-    /// rest of `buf` with zeros.
+    /// the writer ends the log, it truncates the preallocated zeros at the end of the file. If
+    /// bytes are missing for this reason, this function fills the rest of `buf` with zeros.
     pub(super) fn read_growing(&self, buf: &mut [u8], offset: u64) -> Result<()> {
         match self.file.read_exact_at(buf, offset) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
@@ -52,8 +52,8 @@ impl Input {
         }
     }
 
-    /// Maps the file if possible. A mapped file needs no descriptor. The number of mappings of a
-    /// process is limited. If the file cannot be mapped, it is read by system calls.
+    /// Maps the file if possible, so that it needs no descriptor. If the file cannot be mapped, for
+    /// instance because the process has too many mappings, it is read by system calls.
     pub fn show(&mut self) {
         let shown = self.file.map().ok().flatten();
         if let Some(map) = shown.filter(|map| map.len() as u64 == self.bytes) {
@@ -115,8 +115,8 @@ fn length(range: &Range<u64>) -> Result<usize> {
         .map_err(|_| Error::Unsupported(format!("a block of {bytes} bytes, more than memory can address")))
 }
 
-/// Takes the place of the open file after the file was mapped and its descriptor closed. Nothing
-/// is read through this object.
+/// A placeholder for the open file after the file was mapped and its descriptor was closed. All
+/// reads use the mapping.
 struct Closed;
 
 impl ReadFile for Closed {

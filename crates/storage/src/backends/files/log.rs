@@ -49,7 +49,7 @@ pub(super) struct LogFile {
 }
 
 impl LogFile {
-    /// Creates the file `name`. `around` may wrap the new file.
+    /// Creates the file `name`. The function `around` may wrap the new file.
     pub fn create(
         store: Arc<Store>,
         name: &str,
@@ -84,8 +84,8 @@ impl LogFile {
         self.synced_bytes.load(Relaxed) == self.bytes
     }
 
-    /// Counts all bytes appended so far as synced. Called after the append of a durable mark, which
-    /// needs no sync.
+    /// Counts all bytes appended so far as synced. The log calls this function after it has
+    /// appended a durable mark, because the mark itself needs no sync.
     fn count_as_synced(&mut self) {
         *self.synced_bytes.get_mut() = self.bytes;
     }
@@ -135,9 +135,9 @@ impl LogFile {
         let outcome = match self.store.tracker.promises() {
             _ if nothing_new => return Ok(()),
             true => self.sync_all().and_then(|()| self.store.check_lock()),
-            // In the durability mode `none` nothing is guaranteed to survive a power cut. But after
-            // a sync of the manifest the caller removes obsolete files, so this process must still
-            // hold the store's lock.
+            // The durability mode `none` syncs nothing, because nothing is guaranteed to survive a
+            // power cut. But after a sync of the manifest the caller removes obsolete files, so
+            // this process must still hold the lock of the store.
             false if self.kind == LogKind::Manifest => self.store.check_lock(),
             false => return Ok(()),
         };
@@ -178,8 +178,8 @@ struct Writer {
     file: LogFile,
     framer: Framer,
     /// The sequence number of a durable mark (a record which states that earlier writes were
-    /// synced) that is not written yet. Set only with `direct_io`: the next append then writes the
-    /// mark.
+    /// synced) that the next append will write. Only a log with `direct_io` delays its marks in
+    /// this way.
     mark: Option<SeqNo>,
 }
 
@@ -227,8 +227,8 @@ impl LogWriter for Writer {
     }
 }
 
-/// Opens the log `name` with its present size. The reader does not return records that are
-/// appended later.
+/// Opens the log `name`. The reader sees the log as long as it is now, and returns no record that
+/// is appended later.
 pub(super) fn open(store: &Store, name: &str, kind: LogKind) -> Result<Box<dyn LogReader>> {
     let what = match kind {
         LogKind::Wal => "log",
@@ -237,8 +237,9 @@ pub(super) fn open(store: &Store, name: &str, kind: LogKind) -> Result<Box<dyn L
     let file = store.open_file(what, name)?;
     let mut head = vec![0; file.bytes.min(OURS_HEAD_BYTES as u64) as usize];
     file.read_exact_at(&mut head, 0)?;
-    // The file may end in a hole (zeros that were never written), however large. The reader reads
-    // only the first bytes of the hole, which show that the file does not end with its data.
+    // The file may end in a hole (zeros that were never written) of any size. The reader reads only
+    // the first bytes of the hole, which are enough to show that the log does not end exactly with
+    // its data.
     let data_end = file.data_end()?.saturating_add(BLOCK_BYTES as u64);
     let deframer = RecordDecoder::new(file.bytes.min(data_end)).resuming();
     Ok(Box::new(Reader { ours: is_ours(&head), deframer, file }))

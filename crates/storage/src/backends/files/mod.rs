@@ -95,12 +95,12 @@ impl Files {
             _ => {}
         }
         let lock = fs.lock(mode.writes()).or_else(|refused| {
-            // The lock may be held by a store of this process that was closed but is not dropped
-            // yet, because another store of this process refers to it for a moment (see
-            // `shares.rs`). This open waits until that reference is gone and takes the lock again.
-            // There is no second attempt if a LevelDB in this process holds the lock. The first
-            // attempt closed the lock file, which released LevelDB's lock, so a second attempt
-            // would succeed.
+            // The lock on the directory may be held by a store of this process that was closed but
+            // is not dropped yet, because another store of this process refers to it for a moment
+            // (see `shares.rs`). This open waits until no such reference exists and takes the lock
+            // again. If a LevelDB in this process holds the lock, there is no second attempt: the
+            // first attempt closed the lock file, which released LevelDB's lock, so a second
+            // attempt would succeed.
             let held = refused.get_ref().and_then(|reason| reason.downcast_ref::<LockHeld>());
             if !held.is_some_and(|held| held.may_be_here) {
                 return Err(refused);
@@ -183,8 +183,8 @@ impl LogStore for Files {
     }
 
     fn prepare_replay(&self, log: LogId) -> Result<()> {
-        // A store without a value log replays WALs into new tables, so no table points into a WAL.
-        // Only a store with a value log must make the WAL durable here.
+        // Tables point into WALs only in a store with a value log, so only such a store must make
+        // the WAL durable here. Any other store replays WALs into new tables.
         let points = self.store.layout.values == Values::Log && self.store.mode.writes();
         if points { segment::settle(&self.store, ObjectId::Wal(log)) } else { Ok(()) }
     }
@@ -266,7 +266,8 @@ impl ObjectStore for Files {
                 FileName::Manifest(id) => ObjectId::Manifest(id),
                 FileName::Temporary(number) => ObjectId::Temporary(number),
                 FileName::WalSidecar(id) if self.store.layout.values == Values::Log => ObjectId::WalSidecar(id),
-                // Stores with another layout have these files, so this store does not list them.
+                // Logs and sidecars with these names belong to stores with another layout, so the
+                // list of this store does not include them.
                 FileName::Log(_) | FileName::ValueLog(_) | FileName::WalSidecar(_) => continue,
                 FileName::Current
                 | FileName::Lock
@@ -275,8 +276,9 @@ impl ObjectStore for Files {
                 | FileName::Reserve
                 | FileName::Unsynced => continue,
             };
-            // A table may exist under two names. `open_table` first tries the name that Terrace
-            // uses, so this list prefers the file of that name.
+            // A table may exist under two file names. `open_table` first tries the name that
+            // Terrace gives to new files. Therefore the list takes the file with that name if both
+            // exist.
             if ours || !found.contains_key(&object) {
                 found.insert(object, entry.bytes);
                 if let ObjectId::Table(id) = object {

@@ -1,9 +1,9 @@
-//! Files that are replaced atomically (`CURRENT` and the format file), and copies of files that
-//! are set aside in `lost/`.
+//! Files that are replaced atomically (`CURRENT` and the format file), and copies of files that are
+//! set aside in `lost/`.
 //!
-//! A replacement is written under a temporary name and synced. Then it is renamed, and at last the
-//! directory is synced. If the file were not synced before the rename, it could contain zeros
-//! after a power cut (docs/durability.md).
+//! To replace a file, the store writes the new contents under a temporary name and syncs this file.
+//! Then it renames the file, and at last it syncs the directory. Without the sync before the
+//! rename, the file could contain zeros after a power cut (docs/durability.md).
 use super::{Store, bundle};
 use crate::{
     Error, IoStats, Purpose, Result, SyncKind,
@@ -17,8 +17,8 @@ use terrace_format::{
 };
 use terrace_vfs::{FileSystem, SMALL_FILE_BYTES_MAX, set_aside_from};
 
-/// The number in the temporary name of the format file. It is unique, because the numbers of other
-/// files begin at 1.
+/// The number in the temporary name of the format file. No other file has this number, because the
+/// numbers of other files begin at 1.
 const MARKER_TEMPORARY: u64 = 0;
 
 /// Makes the directory of a store.
@@ -115,9 +115,9 @@ fn write_new(store: &Store, name: &str, bytes: &[u8]) -> Result<()> {
 
 /// Maintains the marker file `UNSYNCED`, which shows that files of the store were not synced. In
 /// the durability mode `none` this function creates the marker. In any other mode, if the marker
-/// exists, it syncs `tables` and the format file and then removes the marker. The marker itself
-/// need not be durable: if a power cut removes it, all files that exist afterwards have survived
-/// the power cut.
+/// exists, the function syncs `tables` and the format file and then removes the marker. The marker
+/// itself need not be durable: if a power cut removes it, the power cut has also shown that all
+/// files which still exist are durable.
 pub(super) fn settle(store: &Store, tables: &[TableMeta]) -> Result<()> {
     store.writable("settle")?;
     let name = FileName::Unsynced.to_string();

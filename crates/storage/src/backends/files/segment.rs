@@ -22,8 +22,8 @@ use terrace_format::{Corrupt, LogId};
 use terrace_vfs::ReadFile;
 
 /// Makes a job depend on `segment`, because tables of the job point into it. Returns the file that
-/// the job's durability handle must cover; `None` if the segment is durable already. The syncs of
-/// the job are counted under `purpose`.
+/// the job's durability handle must cover, or `None` if the segment is already durable. The syncs
+/// of the job are counted under `purpose`.
 pub(super) fn rely_on(store: &Store, segment: ObjectId, purpose: Purpose) -> Result<Option<Finished>> {
     let name = store.name_of(segment);
     let fate = match store.unsettled.claim(segment) {
@@ -33,9 +33,9 @@ pub(super) fn rely_on(store: &Store, segment: ObjectId, purpose: Purpose) -> Res
         Reservation::Before(fate) => fate,
     };
     if store.tracker.promises() {
-        // `rely_on` gets no handle if the segment was written before the store was opened, or if an
-        // earlier job took the handle. The earlier job may have been abandoned before its sync. In
-        // both cases this job syncs the segment itself.
+        // The claim returned no file handle, because the segment was written before the store was
+        // opened or because an earlier job took the handle. The earlier job may have been abandoned
+        // before its sync. In both cases this job syncs the segment itself.
         let start = Instant::now();
         fate.attempt(|| store.fs.sync_file(&name)).map_err(store.io("sync", &name))?;
         store.io_stats.blocked(SyncKind::Tables(purpose), 0, start.elapsed());
@@ -92,10 +92,10 @@ impl Drop for Writer {
     }
 }
 
-/// Makes `segment`, which was written before the store was opened, durable as far as possible, and
-/// drops its pages from the page cache. The second step is necessary after a failed sync: the
-/// kernel then marks pages clean although the device never received them. Readers still see these
-/// pages, but the next sync does not write them.
+/// Makes `segment`, which was written before the store was opened, durable as far as possible. Then
+/// drops its pages from the page cache. The second step is necessary because an earlier sync may
+/// have failed: the kernel then marks pages clean although the device never received them. Readers
+/// would still see these pages, but no later sync would write them.
 pub(super) fn settle(store: &Store, segment: ObjectId) -> Result<()> {
     let name = store.name_of(segment);
     if store.tracker.promises() {
@@ -141,8 +141,8 @@ impl SegmentReader for Reader {
             let detail = format!("it ends before the {bytes} bytes that a table points to");
             Error::corrupt(&self.name, offset, Corrupt::new("segment", 0, detail))
         };
-        // The value pointer from which `bytes` was read may be damaged, so `bytes` is checked
-        // before memory is allocated.
+        // `bytes` comes from a value pointer that may be damaged, so it is checked before memory of
+        // this size is allocated.
         if bytes > (1 << 20) && offset.saturating_add(bytes) > self.bytes()? {
             return Err(short());
         }

@@ -27,11 +27,11 @@ pub(in crate::backends) struct Store {
     pub io_stats: IoStats,
     pub(super) mode: OpenMode,
     pub(super) unsettled: Unsettled,
-    /// The maximum number of open tables. The same number limits open segments, or open value files
-    /// of directory tables.
+    /// The maximum number of open tables. The same number separately limits open segments, or open
+    /// value files of directory tables.
     pub share: Arc<Share>,
-    /// The maximum number of files that are open because they wait to become durable. The same
-    /// number limits closed WALs.
+    /// The maximum number of files that stay open because they wait to become durable. The same
+    /// number separately limits closed WALs.
     pub(super) waiting_max: usize,
     /// Number of files that jobs have finished but not passed to the durability tracker yet. The
     /// counter needs no memory ordering.
@@ -57,9 +57,9 @@ impl Store {
         move |source| Error::io(op, object, source)
     }
 
-    /// Returns an error if another process may have opened the store. The caller calls this
-    /// function after a sync and before it reports success. A process that opens the store later
-    /// then finds the synced bytes.
+    /// Returns an error if another process may have opened the store. The caller makes this check
+    /// after a sync and before it reports success. So if another process opens the store later, it
+    /// finds the synced bytes.
     pub fn check_lock(&self) -> Result<()> {
         let name = FileName::Lock.to_string();
         self.lock.check().map_err(self.io("keep the lock of", &name))
@@ -110,8 +110,8 @@ impl Store {
         self.names(object).swap_remove(0)
     }
 
-    /// Returns the name of the object's existing file, for messages, without I/O. If the last
-    /// listing found a table only under the name that old versions of LevelDB use, returns this
+    /// Returns the name of the object's existing file, for messages, without I/O. For a table that
+    /// the last listing found only under the name that old versions of LevelDB use, this is the old
     /// name.
     pub fn name_on_disk(&self, object: ObjectId) -> String {
         match object {
@@ -122,7 +122,8 @@ impl Store {
 
     pub fn log_name(&self, id: LogId, kind: LogKind) -> String {
         self.name_of(match kind {
-            // In a store with a value log, the WAL in LevelDB's record format is the WAL sidecar.
+            // In a store with a value log, the WAL file in LevelDB's record format is the WAL
+            // sidecar.
             LogKind::Wal if self.layout.values == Values::Log => ObjectId::WalSidecar(id),
             LogKind::Wal => ObjectId::Wal(id),
             LogKind::Manifest => ObjectId::Manifest(id),

@@ -24,16 +24,16 @@ pub(in crate::backends) struct Tables {
     pub budget: Arc<Budget>,
     /// The number of open tables.
     open: AtomicUsize,
-    /// The tables in their order for closing. A thread that holds this lock takes no other lock
-    /// except that of the memory budget, and does no I/O.
+    /// The tables in the order in which they are closed. A thread that holds this lock takes no
+    /// other lock except that of the memory budget, and does no I/O.
     clock: Mutex<Clock>,
 }
 
 /// A function that opens the file with the blocks of a table.
 pub(in crate::backends) type Find = dyn Fn(&TableMeta) -> Result<Input> + Send + Sync;
 
-/// All tables in the order of opening, and the position of the clock hand. The clock algorithm
-/// selects the tables to close.
+/// All tables in the order of opening, and the position of the clock hand. The table cache selects
+/// the tables to close with the clock algorithm (an approximation of least recently used).
 #[derive(Default)]
 struct Clock {
     tables: Vec<Weak<FileTable>>,
@@ -47,7 +47,7 @@ pub(in crate::backends) struct FileTable {
     meta: TableMeta,
     /// The reader of the open table; `None` while the table is closed. A lookup holds this lock
     /// shared. A thread that opens the table holds it exclusively, so that the table is opened only
-    /// once. A thread that closes tables skips those whose lock is held.
+    /// once. A thread that has to close tables skips those whose lock is held.
     reader: RwLock<Option<Arc<Reader>>>,
     /// Whether the table was used since the clock hand last passed it.
     used: AtomicBool,
@@ -84,8 +84,8 @@ impl Tables {
             clock.tables.retain(|table| table.strong_count() > 0);
         }
         clock.tables.extend(opened.map(|table| table.this.clone()));
-        // The clock hand passes each table at most twice. The first round may only clear the used
-        // flags.
+        // The clock hand passes each table at most twice, because the first round may only clear
+        // the flags that tables were used.
         for _ in 0..2 * clock.tables.len() {
             let few = self.open.load(Relaxed) <= self.store.share.most();
             if few && !self.budget.tails_exceed() {

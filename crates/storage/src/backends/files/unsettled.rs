@@ -1,5 +1,5 @@
-//! The value-log segments that were written since the store was opened, and may not be durable
-//! yet. A job whose tables point into such a segment may have to make the segment durable.
+//! The value-log segments that were written since the store was opened and may not be durable yet.
+//! If tables of a job point into such a segment, the job may have to make the segment durable.
 use crate::placement::ObjectId;
 use parking_lot::Mutex;
 use std::{
@@ -13,8 +13,8 @@ use std::{
 };
 use terrace_vfs::WriteFile;
 
-/// The list of these segments. While a thread holds this lock, it takes no other lock and does no
-/// I/O.
+/// The list of the segments that may not be durable yet. A thread that holds this lock takes no
+/// other lock and does no I/O.
 #[derive(Default)]
 pub(super) struct Unsettled(Mutex<BTreeMap<ObjectId, Open>>);
 
@@ -37,17 +37,17 @@ pub(super) struct Progress {
 }
 
 /// The first failed sync of a segment, or `None`. All handles of the segment share one open file
-/// description, so the kernel reports a failed writeback only once, to whichever handle syncs
-/// next. After that the contents of the file are unknown, and a successful sync through any handle
-/// proves nothing. The mutex is held during each sync, so that no sync through another handle
-/// succeeds while one fails.
+/// description, so the kernel reports a failed writeback only once, to whichever handle syncs next.
+/// After the failure the contents of the file are unknown, and a successful sync through any handle
+/// proves nothing. A thread holds the mutex during each sync, so that no sync through another
+/// handle succeeds while one fails.
 #[derive(Default)]
 pub(super) struct Fate(Mutex<Option<String>>);
 
 impl Fate {
-    /// Runs `sync` unless an earlier sync has failed. After a failed sync it returns an error of a
-    /// kind that is not retried. Freeing space cures a full disk, but it does not restore the bytes
-    /// that a failed sync lost.
+    /// Runs `sync` unless an earlier sync of the segment has failed. After a failed sync it returns
+    /// an error of a kind that is not retried: a retry after a full disk would find free space, but
+    /// not the bytes that the failed sync lost.
     pub fn attempt(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let mut failed = self.0.lock();
         if let Some(first) = &*failed {
@@ -74,9 +74,9 @@ impl Unsettled {
         self.0.lock().insert(segment, Open { file, progress, fate });
     }
 
-    /// Claims `segment` for a job whose tables point into it. The first job gets the second handle
-    /// and the number of bytes so far. Later jobs get the state of the segment's syncs. A job also
-    /// gets this state if the segment was written before the store was opened.
+    /// Claims `segment` for a job whose tables point into it. If the segment was written since the
+    /// open and this is its first claim, returns the second handle on the segment's file and the
+    /// number of bytes so far. In all other cases returns the state of the segment's syncs.
     pub fn claim(&self, segment: ObjectId) -> Reservation {
         let mut open = self.0.lock();
         let Some(open) = open.get_mut(&segment) else { return Reservation::Before(Arc::default()) };

@@ -34,7 +34,8 @@ pub fn open(path: &Path, mode: OpenMode, setup: &StorageConfig) -> Result<Arc<Ra
             .map_err(|error| Error::Unsupported(format!("direct_io=true is refused: {error}")))?,
         false => device.keeping(),
     };
-    // The lock of the device must end with this process, even if a forked child lives longer.
+    // The lock of the device must end with this process. So a forked child, which may live longer,
+    // must not keep the descriptor that holds the lock.
     let device = device.guarded(|descriptor| Box::new(KeptFromChildren::new(&descriptor)));
     let name = path.display().to_string();
     let fs = RawFs::writing(Arc::new(device), &*name, setup.padding);
@@ -45,9 +46,9 @@ pub fn open(path: &Path, mode: OpenMode, setup: &StorageConfig) -> Result<Arc<Ra
     Ok(fs)
 }
 
-/// Formats the device at `path`, which destroys its contents. Without `force`, a device is refused
-/// if its contents are recognizable or if there is any data at its start; the error describes
-/// them. `sizes` returns the slot sizes for a device of a given number of bytes.
+/// Formats the device at `path`, which destroys its contents. Without `force`, refuses a device
+/// whose contents are recognizable, or that has any data at its start; the error describes the
+/// contents. `sizes` returns the slot sizes for a device of a given number of bytes.
 pub fn prepare<E: From<Error>>(
     path: &Path,
     sizes: impl FnOnce(u64) -> std::result::Result<Sizes, E>,
@@ -62,8 +63,8 @@ pub fn prepare<E: From<Error>>(
         ))));
     }
     let bytes = device.len_bytes();
-    // A regular file may be sparse. If its file system cannot allocate space, the file stays
-    // sparse.
+    // A regular file may be sparse. If its file system cannot allocate space for it, the file stays
+    // sparse, and formatting continues.
     let allocated = device.allocate().map_err(terrace_vfs::raw::io);
     let allocated =
         allocated.or_else(|error| if error.kind() == io::ErrorKind::Unsupported { Ok(()) } else { Err(error) });
@@ -76,7 +77,7 @@ pub fn prepare<E: From<Error>>(
 pub fn make_file(path: &Path, bytes: u64) -> Result<()> {
     let made = File::create(path, bytes).map_err(|error| refused(path, error))?;
     let allocated = made.allocate().map_err(|error| refused(path, error)).and_then(|()| sync_name(path));
-    // Best effort: an incomplete file is useless, so it is removed.
+    // After an error the incomplete file is removed. An error of this removal is ignored.
     allocated.inspect_err(|_| drop(fs::remove_file(path)))
 }
 
@@ -87,7 +88,7 @@ fn sync_name(path: &Path) -> Result<()> {
     synced.map_err(|error| Error::io("sync directory", folder.display().to_string(), error))
 }
 
-/// Converts the error of opening a device.
+/// Converts the error of an attempt to open a device.
 pub fn refused(path: &Path, error: terrace_device::Error) -> Error {
     let terrace_device::Error::Io { source, .. } = error else {
         return Error::Unsupported(format!("{}: {error}", path.display()));

@@ -1,5 +1,5 @@
-//! Salvages a device with a corrupt file list, for `terrace repair`: the readable part of the list
-//! describes some files, and these are copied to a directory.
+//! Salvages a device with a corrupt file list, for `terrace repair`: copies the files that the
+//! readable part of the list describes to a directory.
 use super::{
     place::refused,
     transfer::{Copied, emptied, stays_within},
@@ -47,8 +47,8 @@ pub fn salvage(from: &Path, to: &Path) -> Result<(Copied, Vec<String>)> {
     Ok((copied, problems))
 }
 
-/// Copies the readable part at the start of a file. Returns the number of bytes copied, and the
-/// read error if there was one. The outer error is a write error.
+/// Copies a file up to its first unreadable byte. Returns the number of bytes copied, and the read
+/// error if there was one. The outer error is a write error.
 fn copy(from: &dyn ReadFile, to: &Path) -> std::io::Result<(u64, Option<std::io::Error>)> {
     fs::create_dir_all(to.parent().expect("a file in a directory"))?;
     let (mut file, mut at) = (fs::File::create_new(to)?, 0);

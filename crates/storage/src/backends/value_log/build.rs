@@ -40,8 +40,8 @@ struct SeparatingBuild {
     /// The segments into which the open table points, each with the number of bytes to which the
     /// table points.
     refs: BTreeMap<ObjectId, u64>,
-    /// For each finished table: the segments into which it points, each with the number of bytes
-    /// (see `refs`).
+    /// For each finished table: the segments into which it points, each with the number of bytes to
+    /// which the table points.
     finished: Vec<Vec<(ObjectId, u64)>>,
     /// Segments of WALs to which memtable entries pointed.
     wal_segments: BTreeSet<ObjectId>,
@@ -58,7 +58,7 @@ struct OwnSegment {
 }
 
 impl SeparatingBuild {
-    /// Counts a value pointer of the open table.
+    /// Counts the value at `pointer` as referenced by the open table.
     fn point(&mut self, pointer: &ValuePointer) {
         *self.refs.entry(ObjectId::from(pointer)).or_default() += pointer.kept_bytes();
     }
@@ -96,7 +96,7 @@ impl SeparatingBuild {
     }
 
     /// Relocates the value at `pointer` to the segment that this job writes. If the value cannot be
-    /// read, the entry keeps its old pointer, and reads of this value report the error.
+    /// read, the entry keeps its old pointer, and later reads of this value report the error.
     fn relocate(&mut self, entry: EntryRef<'_>, pointer: &ValuePointer) -> Result<()> {
         let shared = self.shared.clone();
         let parsed = key::apart(entry.key);
@@ -108,7 +108,7 @@ impl SeparatingBuild {
     }
 
     /// Adds the entry of a value that cannot be relocated, because it cannot be read. Also records
-    /// the GC victim (segment that GC empties) that contains the value.
+    /// the segment that contains the value as a GC victim that cannot be emptied.
     fn keep_unreadable(&mut self, entry: EntryRef<'_>, pointer: &ValuePointer) -> Result<()> {
         self.shared.unrelocated_victims.lock().insert(ObjectId::from(pointer));
         self.keep_pointer(entry, pointer)
@@ -128,7 +128,7 @@ impl TableSink for SeparatingBuild {
     fn begin_table(&mut self, id: TableId) -> Result<()> {
         self.inner.begin_table(id)?;
         if self.own.is_none() || self.is_own_full() {
-            // A segment gets the number of the first table that points to it. File numbers are
+            // A segment gets the number of the first table that points into it. File numbers are
             // never used twice, so no other segment has that number.
             let framer = self.shared.framer(id.0);
             self.own = Some(OwnSegment { id: SegmentId(id.0), framer, bytes: 0, frame: Vec::new() });
@@ -142,7 +142,8 @@ impl TableSink for SeparatingBuild {
         }
         let pointer = match self.shared.parse(entry.stored)? {
             StoredValue::At(pointer) => pointer,
-            // The entry was written without the WAL, so its value is not in a segment yet.
+            // The value is inline although it is long enough for a segment, because its write was
+            // unlogged. So this job writes the value to a segment.
             StoredValue::Inline(value) if entry.origin == Origin::Memory && self.is_separated(value) => {
                 return self.put_separated(entry.key, value, entry.origin);
             }
@@ -183,7 +184,7 @@ impl TableSink for SeparatingBuild {
     }
 
     /// Returns the size of the open table in bytes. If the segment that this job writes is full,
-    /// returns a huge number, so that the table ends together with the segment.
+    /// returns a huge number, so that the caller ends the table together with the segment.
     fn table_bytes(&self) -> u64 {
         if self.is_own_full() { u64::MAX } else { self.inner.table_bytes() }
     }

@@ -15,8 +15,8 @@ use terrace_format::{
     value_log::{Framer, Frames, INLINE, MAGIC, ValuePointer},
 };
 
-/// The buffer in which a WAL's frames are encoded is freed if it has grown beyond this number of
-/// bytes.
+/// If the buffer in which a WAL's frames are encoded has grown beyond this number of bytes, it is
+/// freed after its use.
 const FRAME_BYTES_MAX: usize = 1 << 20;
 
 /// Creates WAL `id`. Its first batch is `first`.
@@ -111,16 +111,17 @@ impl LogWriter for WalSegmentWriter {
     }
 
     /// Syncs the segment and the sidecar, each only if it has new data. The segment is synced
-    /// first, because recovery ignores a sidecar whose segment has no durable name.
+    /// first, because recovery ignores a sidecar whose segment has no durable directory entry.
     fn sync(&self) -> Result<()> {
         self.segment.sync()?;
         self.sidecar.iter().try_for_each(|sidecar| sidecar.sync())
     }
 
     /// Writes the durable mark (a record which states that earlier writes were synced) to the
-    /// sidecar, or to the segment if there is no sidecar. After the sidecar was created, the first
-    /// mark is also written to the segment. If the sidecar is lost later, this mark in the segment
-    /// shows that durable writes are missing. With `direct_io` no mark is written to a segment.
+    /// sidecar, or to the segment if there is no sidecar. The first mark after the creation of the
+    /// sidecar is written to the segment too. So if the sidecar is lost later, the mark in the
+    /// segment shows that durable writes are missing. With `direct_io` no mark is written to a
+    /// segment.
     fn mark_durable(&mut self, next: SeqNo) -> Result<()> {
         if let Some(sidecar) = &mut self.sidecar {
             sidecar.mark_durable(next)?;
@@ -187,8 +188,9 @@ impl BatchConverter {
     }
 }
 
-/// Opens both files of WAL `id`: the segment and the sidecar. One file may be missing: a WAL
-/// without batches of small values has no sidecar, and a damaged store may have lost either file.
+/// Opens both files of WAL `id`, the segment and the sidecar, as one log. One of the files may be
+/// missing: a WAL without batches of small values has no sidecar, and a damaged store may have lost
+/// either file.
 pub(super) fn open(shared: &ValueLogInner, id: LogId) -> Result<Box<dyn LogReader>> {
     let segment = match open_any(shared, ObjectId::Wal(id)) {
         Err(Error::Missing { object, .. }) => Err(Error::Missing { what: "log", object }),
@@ -204,8 +206,8 @@ pub(super) fn open(shared: &ValueLogInner, id: LogId) -> Result<Box<dyn LogReade
 /// Opens a segment, of a WAL or of relocated values, as a log.
 pub(super) fn open_any(shared: &ValueLogInner, id: ObjectId) -> Result<Box<dyn LogReader>> {
     let segment = shared.inner.open_segment(id)?;
-    // The segment may end in a hole (zeros that were never written), however large. The reader
-    // reads only the first bytes of the hole.
+    // The segment may end in a hole (zeros that were never written) of any size. The reader reads
+    // only the first bytes of the hole.
     let data_end = segment.data_end()?.saturating_add(BLOCK_BYTES as u64);
     let frames = Frames::new(id.number(), segment.bytes()?.min(data_end));
     let converter = BatchConverter::new(id, shared.setup.value_log_threshold);
@@ -216,8 +218,8 @@ pub(super) fn open_any(shared: &ValueLogInner, id: ObjectId) -> Result<Box<dyn L
     Ok(Box::new(reader))
 }
 
-/// A WAL sidecar. All values in it are stored inline, even if they are long enough for the value
-/// log by the present threshold.
+/// A WAL sidecar. All values in it are stored inline, even if the present threshold would place
+/// them in the value log.
 struct Sidecar {
     reader: Box<dyn LogReader>,
     /// The path of the sidecar, for messages. Messages about other files name the segment.
@@ -263,7 +265,7 @@ struct SegmentLogReader {
     /// The first event, which was read when the log was opened; `None` after it was returned.
     head: Option<LogEvent>,
     /// Whether the first event of the log was a batch. If so, Terrace wrote the log, and the start
-    /// of the log is not lost.
+    /// of the log is intact.
     ours: bool,
     converter: BatchConverter,
 }
@@ -274,7 +276,7 @@ impl SegmentLogReader {
         self.frames.next(|offset, buf| {
             let read = segment.read(offset, buf.len() as u64).or_else(|error| {
                 // The segment's writer may end the segment during this read, which truncates the
-                // preallocated zeros. The missing bytes are then zeros.
+                // preallocated zeros at its end. The missing bytes are then treated as zeros.
                 let there = segment.bytes()?.saturating_sub(offset);
                 if there < buf.len() as u64 { segment.read(offset, there) } else { Err(error) }
             })?;

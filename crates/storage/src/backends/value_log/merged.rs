@@ -1,11 +1,11 @@
-//! Reads a WAL of two files (segment and sidecar) as one log. Records are ordered by sequence
-//! number, which is the order in which they were written.
+//! Reads a WAL of two files (segment and sidecar) as one log. Records are returned in the order of
+//! their sequence numbers, which is the order in which they were written.
 //!
 //! Each batch is completely in one of the two files, and sequence numbers have no gaps. If a power
 //! cut removes a batch from either file, there is a gap, and recovery ends the history at the gap.
-//! Corruption in a file is returned directly before the next batch of that file, or at the end;
-//! batches of the other file may be returned before it. A read error of one file is returned after
-//! the end of the other file.
+//! Corruption in one of the files is reported directly before the next batch of that file, or at
+//! the end of the log; batches of the other file may be returned earlier. A read error of one file
+//! is returned after all batches of the other file.
 use crate::{
     Error, Result,
     placement::{LogEvent, LogReader},
@@ -21,18 +21,19 @@ pub(super) struct MergedWal {
     ours: bool,
 }
 
-/// One of the two files of the WAL, read ahead to its next record.
+/// One of the two files of the WAL, from which the next record is read ahead.
 struct MergeInput {
     reader: Box<dyn LogReader>,
-    /// Reports of corruption between the last returned record and the next record.
+    /// Reports of corruption in the file between the last returned record and the next record.
     bad: VecDeque<LogEvent>,
     ahead: Ahead,
 }
 
 enum Ahead {
     /// No record is read ahead, because the last one was just returned to the caller. The caller
-    /// may still have to [store](LogReader::store) that record, which the reader must not have
-    /// passed. The next record of the file is therefore read only in the next call.
+    /// may still have to [store](LogReader::store) that record, and this works only while the
+    /// reader has not moved to the next one. The next record of the file is therefore read only in
+    /// the next call.
     Nothing,
     /// The next record, which was read ahead, with the sequence number of its batch.
     Record(SeqNo, LogEvent),
@@ -58,9 +59,9 @@ impl MergeInput {
         }
     }
 
-    /// Returns the sort key of the next event of this file. Of the two files, the one with the
-    /// lower key returns its event first. Corruption sorts directly before the record that follows
-    /// it.
+    /// Returns the sort key of the next event of this file, which is the segment or the sidecar of
+    /// a WAL. The file with the lower key returns its event first. A report of corruption sorts
+    /// directly before the record that follows it.
     fn order(&self) -> (u8, SeqNo) {
         match &self.ahead {
             Ahead::Record(first, _) => (0, *first),

@@ -40,7 +40,7 @@ impl ValueLogInner {
         Framer::new(segment, codec, zstd_level, value_log_threshold)
     }
 
-    /// Returns whether new WALs may have a sidecar. This is only allowed if the format file
+    /// Returns whether new WALs may have a sidecar. A sidecar is allowed only if the format file
     /// declares the feature, because readers then search for sidecars.
     pub fn has_sidecar(&self) -> Result<bool> {
         if let Some(known) = self.wal_sidecar.get() {
@@ -100,15 +100,16 @@ impl ValueLogInner {
     pub fn value_of(&self, pointer: &ValuePointer, entry: Bytes, user: &[u8], seq: SeqNo) -> Result<Bytes> {
         let value = match self.value_in(pointer, &entry, user, seq)? {
             Cow::Owned(value) => return Ok(Bytes::from(value)),
-            // The value is the last part of the entry, so this function returns that part without a
-            // copy.
+            // An uncompressed value is the last part of the entry, so this function returns that
+            // part of the entry without a copy.
             Cow::Borrowed(value) => value.len(),
         };
         let range = entry.len() - value..entry.len();
         Ok(entry.into_part(range).expect("it was found in there"))
     }
 
-    /// Decodes and verifies the value in `bytes`, the entry of `user` and `seq` at `pointer`.
+    /// Decodes and verifies the value in `bytes`, the entry at `pointer`, which must have the key
+    /// `user` and the sequence number `seq`.
     pub fn value_in<'a>(
         &self,
         pointer: &ValuePointer,

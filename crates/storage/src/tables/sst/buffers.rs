@@ -1,17 +1,18 @@
 //! A pool of read-ahead buffers of equal size. A table cursor returns its buffer to the pool, and
-//! the next cursor takes it.
+//! the next cursor takes the buffer from it.
 //!
-//! A compaction reads many SSTables one after the other. Without the pool, each cursor would
-//! allocate its own buffer between indexes and filters that stay in memory for long. The heap
-//! would be fragmented, and its unused gaps would become larger than all memory in use.
+//! A compaction reads many SSTables one after the other. Without the pool, the cursor of each
+//! SSTable would allocate a new buffer. In the heap these buffers would be between indexes and
+//! filters that stay in memory for long. The heap would become fragmented, and its unused gaps
+//! would become larger than all memory in use.
 use crate::{Budget, Held, Holder, Result};
 use std::sync::Arc;
 
 /// Size of a buffer in bytes.
 pub(super) const BYTES: usize = 256 << 10;
 
-/// The read-ahead buffer of one cursor. Blocks may still refer to the buffer after the cursor has
-/// moved on. The buffer returns to the pool when this value is dropped.
+/// The read-ahead buffer of one cursor. Blocks may still refer to the buffer's memory after the
+/// cursor has moved on. When this value is dropped, the buffer returns to the pool.
 pub(super) struct Buffer {
     bytes: Arc<Vec<u8>>,
     held: Held,
@@ -23,8 +24,8 @@ impl Buffer {
         let mut held = budget.hold(Holder::Cursors);
         let pooled = budget.buffers.take();
         let was_pooled = pooled.is_some();
-        // If there is a limit for all memory, buffers are only as large as the bytes read into
-        // them.
+        // If the memory budget has a limit for all memory, a buffer is only as large as the bytes
+        // read into it.
         let bytes = pooled.unwrap_or_else(|| Vec::with_capacity(if budget.limit().is_none() { BYTES } else { 0 }));
         held.set(bytes.capacity() as u64);
         if was_pooled {
@@ -38,8 +39,9 @@ impl Buffer {
         &self.bytes
     }
 
-    /// Replaces the contents by the bytes that `read` reads, at most [`BYTES`]. If blocks still
-    /// refer to the old contents, they keep these, and the cursor gets another buffer.
+    /// Replaces the contents of the buffer by the bytes that `read` reads, at most [`BYTES`]. If
+    /// blocks still refer to the old contents, these stay in memory, and the cursor gets another
+    /// buffer.
     pub fn fill(&mut self, read: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
         if Arc::get_mut(&mut self.bytes).is_none() {
             *self = Buffer::of(self.held.budget());

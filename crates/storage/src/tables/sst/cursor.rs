@@ -1,9 +1,9 @@
 //! Iterates over an SSTable's data blocks, which it finds by the table's index.
 //!
 //! Invariant: an iteration either returns keys in ascending order or reports corruption. Within a
-//! block, the block cursor checks the order. Between blocks, this module checks each block's keys:
-//! they must be greater than the index key of the previous block, at most the index key of their
-//! own block, and within the bounds that the manifest states for the table.
+//! block, the block cursor checks the order of keys. Between blocks, this module checks each
+//! block's keys. They must be greater than the index key of the previous block, at most the index
+//! key of their own block, and within the bounds that the manifest states for the table.
 use super::{Reader, span::Spans};
 use crate::{
     Error, Result,
@@ -21,7 +21,7 @@ type Step = std::result::Result<(), Corrupt>;
 const PAST_BLOCK_END: &str = "a key is past the end of its block according to the index or the manifest";
 
 impl Reader {
-    /// Makes a cursor that is not positioned.
+    /// Makes a cursor that is at no entry yet.
     pub fn cursor(self: Arc<Self>, how: TableReadOptions) -> Cursor {
         Cursor::new(self.id, Box::new(TableBlocks::new(self, how)))
     }
@@ -44,8 +44,8 @@ impl TableBlocks {
         TableBlocks { table, how, index: 0, spans: Spans::default(), loaded: None }
     }
 
-    /// Loads the block at `self.index` into `data` and applies `step`. If there is no such block,
-    /// `data` is invalid afterwards.
+    /// Loads the block at `self.index` into the block cursor `data` and positions `data` by calling
+    /// `step`. If there is no such block, `data` is invalid afterwards.
     fn load(&mut self, data: &mut BlockCursor, step: impl FnOnce(&mut BlockCursor) -> Step) -> Result<()> {
         let previous = self.loaded.take();
         let Some(handle) = self.table.tail.index.handle(self.index) else {
@@ -55,8 +55,8 @@ impl TableBlocks {
         let loaded = Some((self.index, handle));
         if previous != loaded {
             if previous.is_some() {
-                // The old block is freed before the next block is read. If the read fails, `data`
-                // must be invalid.
+                // The old block is freed before the next one is read, to save memory. It also makes
+                // `data` invalid, as it must be if the read fails.
                 data.set_block(None);
             }
             data.set_block(Some(self.spans.block(&self.table, handle, self.how)?));
@@ -98,8 +98,8 @@ impl TableBlocks {
         if in_bounds { Ok(()) } else { Err(self.out_of_order(data, PAST_BLOCK_END)) }
     }
 
-    /// Moves `data` within the loaded block by `step`. Reports an error in the block as corruption
-    /// of the table.
+    /// Moves the block cursor `data` within the loaded block by calling `step`. Reports an error in
+    /// the block as corruption of the table.
     fn step(&self, data: &mut BlockCursor, step: impl FnOnce(&mut BlockCursor) -> Step) -> Result<()> {
         step(data).map_err(|found| self.table.corrupt_at(self.loaded.map_or(0, |(_, handle)| handle.offset))(found))
     }

@@ -17,10 +17,10 @@ impl Cut {
         self.bytes += bytes as u64;
     }
 
-    /// Returns whether `block` may be copied whole into the table. Copying ends the block that is
+    /// Returns whether `block` may be copied whole into the table. The copy ends the block that is
     /// being filled, which may then be small, and the copied block may be small too. Small blocks
-    /// take more index space and make scans slower. Therefore the average block size of the table
-    /// must stay at or above three quarters of `block_size`.
+    /// take more index space and make scans slower. Therefore the copy is allowed only if the
+    /// average block size of the table stays at or above three quarters of `block_size`.
     pub fn takes(mut self, setup: &StorageConfig, block: &WholeBlock<'_>) -> bool {
         let bytes = block.entries.block_bytes();
         self.add(bytes);

@@ -54,9 +54,9 @@ impl FilterMaker {
     }
 }
 
-/// The input of a whole-table filter: hashes if the filter policy works on hashes, else user keys.
-/// All versions of a key are adjacent, so a comparison with the previous key (or hash) finds all
-/// duplicates.
+/// The input of a filter for the whole table: hashes if the filter policy works on hashes, else
+/// user keys. All versions of a key are adjacent, so a comparison with the previous key (or hash)
+/// finds all duplicates.
 pub(super) enum FilterKeys {
     Hashes(Arc<dyn HashPolicy>, Vec<u32>),
     Keys(Keys),
@@ -123,8 +123,8 @@ pub(super) enum Filter {
 }
 
 impl Filter {
-    /// Returns whether the table may contain `user_key`. Called before the index is searched. Only
-    /// a filter for the whole table can exclude a key here.
+    /// Returns whether the table may contain `user_key`, before the index is searched. Only a
+    /// filter for the whole table can exclude a key at this point.
     pub fn table_may_match(&self, user_key: &[u8]) -> bool {
         match self {
             Filter::Whole(policy, filter) => policy.may_match(user_key, filter),

@@ -27,7 +27,7 @@ pub(super) fn check(source: &dyn ByteSource, tail: &Tail, order: &KeyOrder, meta
     if bounds.iter().any(|bound| bound.len() < TRAILER_BYTES) || fits(tail, order, bounds) {
         return Ok(());
     }
-    // If the blocks are corrupt, this check accepts the table, and a later read of the blocks
+    // If the blocks are corrupt, the check accepts the table, because a later read of the blocks
     // reports the corruption.
     let Some(entries) = ends(source, tail, order)? else { return Ok(()) };
     let ranges = tail.range_tombstones.as_ref().and_then(|ranges| ranges.bounds());
@@ -57,8 +57,8 @@ fn difference(name: &str, own: &[u8], bound: &[u8]) -> String {
     format!("its {name} key is {is}, the manifest says {says}: the file holds another table")
 }
 
-/// Returns whether the parts of the table that are in memory are consistent with the given
-/// smallest and largest key.
+/// Returns whether the parts of the table that are in memory are consistent with the smallest and
+/// largest key in the manifest.
 fn fits(tail: &Tail, order: &KeyOrder, [smallest, largest]: [&Vec<u8>; 2]) -> bool {
     let Some(properties) = &tail.properties else { return false };
     let ranges = tail.range_tombstones.as_ref().and_then(|ranges| ranges.bounds());
@@ -75,8 +75,9 @@ fn fits(tail: &Tail, order: &KeyOrder, [smallest, largest]: [&Vec<u8>; 2]) -> bo
     (is_range_bound(0, smallest) || begins()) && (is_range_bound(1, largest) || ends())
 }
 
-/// Reads the smallest and the largest key of the point entries. The inner `None` means that there
-/// are no point entries. The outer `None` means that their blocks are corrupt.
+/// Reads the smallest and the largest key of the table's point entries. The inner `None` means that
+/// there are no point entries. The outer `None` means that the blocks with these entries are
+/// corrupt.
 fn ends(source: &dyn ByteSource, tail: &Tail, order: &KeyOrder) -> Result<Option<Option<Ends>>> {
     let end = |at: usize, last: bool| -> Result<Option<Vec<u8>>> {
         let Some(handle) = tail.index.handle(at) else { return Ok(None) };

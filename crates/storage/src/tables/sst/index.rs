@@ -9,9 +9,9 @@ use terrace_format::{
     key,
 };
 
-/// Maximum size of the decoded keys, in bytes per byte of the index block. Index keys share
-/// prefixes, so a small corrupt block could decode to very long keys. A block that exceeds this
-/// factor is rejected.
+/// The maximum size of the decoded index keys, as a multiple of the size of the index block. Index
+/// keys share prefixes, so a small corrupt block could decode to very long keys. A block that
+/// exceeds this factor is rejected.
 const EXPANSION_MAX: usize = 64;
 
 /// The decoded index of a table: its entries in key order, one for each data block.

@@ -35,8 +35,9 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Reads and verifies the footer, index, filter and properties of the table in `source`. The
-    /// table must be the one that `meta` describes. No byte of the file is trusted.
+    /// Reads and verifies the footer, index, filter and properties of the table in `source`.
+    /// Returns an error if it is not the table that `meta` describes. The reader trusts no byte of
+    /// the file.
     pub fn open(
         meta: &TableMeta,
         source: Box<dyn ByteSource>,
@@ -52,8 +53,8 @@ impl Reader {
         Ok(Reader { id, source, order, policy, tail, budget, bounds, uid, _tail_held: tail_held })
     }
 
-    /// Returns the newest entry of a user key with a sequence number at or below a given one.
-    /// `lookup` contains the user key and this sequence number.
+    /// Returns the newest entry that a reader sees for a user key. `lookup` contains the user key
+    /// and the reader's sequence number.
     pub fn get(&self, lookup: &[u8], how: TableReadOptions) -> Result<Option<Found>> {
         let Some(handle) = self.block_for(lookup) else { return Ok(None) };
         let corrupt = self.corrupt_at(handle.offset);
@@ -100,8 +101,8 @@ impl Reader {
     /// Returns approximately how many bytes of the table precede `key`.
     pub fn offset_of(&self, key: &[u8]) -> u64 {
         let block = self.tail.index.handle(self.tail.index.seek(&self.order, key));
-        // A key after the last data block gets the offset of the metaindex block, which follows all
-        // data blocks.
+        // A key after the last data block gets the offset of the metaindex block, because this
+        // block follows all data blocks.
         block.unwrap_or(self.tail.footer.metaindex).offset
     }
 
@@ -140,8 +141,8 @@ impl Reader {
         self.tail.properties.clone()
     }
 
-    /// Returns the block at `handle` of a mapped table, without a copy. Returns `None` if the block
-    /// must be read or decompressed.
+    /// Returns the block at `handle` without a copy, if the table is mapped and the block is
+    /// uncompressed. Returns `None` if the block must be read or decompressed.
     pub(super) fn in_place(&self, handle: Handle, how: TableReadOptions) -> Result<Option<Block>> {
         if !self.source.mapped() {
             return Ok(None);
@@ -210,8 +211,8 @@ impl Reader {
     }
 }
 
-/// Converts the result of a lookup in a block to [`Found`], which has the bytes of the value
-/// instead of their position in the block.
+/// Converts the result of a lookup in a block. The result states the position of the value in the
+/// block; [`Found`] has the bytes of the value.
 fn to_found(
     found: Option<(SeqNo, Kind, Range<usize>)>,
     value: impl FnOnce(Range<usize>) -> Option<Bytes>,

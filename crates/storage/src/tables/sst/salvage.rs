@@ -36,9 +36,9 @@ pub(crate) struct SstSalvager {
     /// Whether the blocks were found by the index. Each block is then a data block, and the index
     /// key of a block is an upper bound of its keys.
     indexed: bool,
-    /// The last key that was returned or skipped. All keys of later blocks must be greater.
+    /// The last key that was returned or skipped. The keys of all later blocks must be greater.
     last: Vec<u8>,
-    /// Losses that the next calls return, before they process the next step.
+    /// Losses that are already known. The next calls return them before they read further blocks.
     lost: VecDeque<Loss>,
     /// The range tombstones of the table, if they were found without an index.
     ranges: Option<Arc<RangeTombstones>>,
@@ -55,7 +55,7 @@ enum Step {
     Gap(Loss),
 }
 
-/// The entries of a block: a cursor at the first entry, and the key of the last entry.
+/// The entries of a block: a cursor at the first entry, together with the key of the last entry.
 type Entries = (BlockCursor, Vec<u8>);
 
 impl SstSalvager {
@@ -155,8 +155,8 @@ impl SstSalvager {
         self.steps = steps;
     }
 
-    /// Replaces the upper bounds of blocks that are out of order. Such a block gets the upper bound
-    /// of the next block whose bound is in order.
+    /// Replaces upper bounds that are out of order. A block with such a bound gets the bound of the
+    /// next block whose bound is in order.
     fn fix_upper_bounds(&mut self) {
         let is_listed = |step: &&mut Step| matches!(step, Step::Block(_, listed) if !listed.is_empty());
         let mut listed: Vec<&mut Vec<u8>> = (self.steps.iter_mut().filter(is_listed))
@@ -189,8 +189,8 @@ impl SstSalvager {
             Err(_) => {
                 let between = Between { order: &self.order, last: &self.last, listed, bounds: &self.bounds };
                 match sift(&between, handle, contents) {
-                    // Without an index, every block with a valid checksum was taken for a data
-                    // block. A block in which only few keys are possible is not a data block.
+                    // Without an index, every block with a valid checksum is taken for a data
+                    // block. If most keys of such a block are impossible, it is not a data block.
                     Ok(sifted) if self.indexed || sifted.kept > sifted.left_out || !listed.is_empty() => {
                         Ok((sifted.block.map(|block| (block, sifted.last)), sifted.lost))
                     }
@@ -201,8 +201,8 @@ impl SstSalvager {
         }
     }
 
-    /// Iterates over a block. Returns the block's last key if all entries are valid and follow the
-    /// keys that were returned before; `None` if the block is empty.
+    /// Iterates over a block. If all its entries are valid and follow the keys that were returned
+    /// before, returns the block's last key; `None` if the block is empty.
     fn last_key(&self, block: Arc<Block>, listed: &[u8]) -> std::result::Result<Option<Vec<u8>>, Corrupt> {
         let (mut cursor, mut last) = (BlockCursor::new(block), self.last.clone());
         cursor.seek_first()?;
@@ -281,9 +281,9 @@ fn by_index(source: &dyn ByteSource, order: &KeyOrder) -> Result<VecDeque<Step>>
     Ok(steps)
 }
 
-/// Returns whether the block at `handle` is an index: its values are handles of adjacent blocks,
-/// which begin at offset 0 and end before this block. A data block has such values only if they
-/// were chosen on purpose.
+/// Returns whether the block at `handle` is an index block: its values are handles of adjacent
+/// blocks, which begin at offset 0 and end before this block. A data block can have such values
+/// only if its writer chose them on purpose.
 fn is_index(source: &dyn ByteSource, handle: Handle) -> bool {
     let lists = || {
         let contents = read_contents(source, handle, true).ok()?;

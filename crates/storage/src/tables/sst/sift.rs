@@ -1,9 +1,8 @@
 //! Selects the valid entries of a block that has a valid checksum but keys out of order. Such a
-//! block is written if a memory error occurs before the checksum is computed.
+//! block is written if a memory error changes a key before the checksum is computed.
 //!
 //! The selection assumes that most keys are right. It drops the smallest number of entries such
-//! that the keys of the other entries are in order. Values are not checked, and all other entries
-//! of the block are kept.
+//! that the keys of the remaining entries are in order. It does not check values.
 use crate::tables::Loss;
 use std::{cmp::Ordering, sync::Arc};
 use terrace_format::{
@@ -13,19 +12,19 @@ use terrace_format::{
     key::{self, TRAILER_BYTES},
 };
 
-/// Maximum size of the decoded keys, in bytes per byte of the block. Keys share prefixes, so a
-/// small corrupt block could decode to very long keys. A block that exceeds this factor is
-/// rejected.
+/// The maximum size of the decoded keys, as a multiple of the size of the block. Keys share
+/// prefixes, so a small corrupt block could decode to very long keys. A block that exceeds this
+/// factor is rejected.
 const EXPANSION_MAX: usize = 64;
 /// Maximum number of losses in one block that are reported one by one.
 const LISTED_MAX: usize = 16;
 const RESTART_INTERVAL: usize = 16;
 
-/// Finds a longest subsequence that ascends by `less`, and returns for each item whether it is in
-/// the subsequence.
+/// Finds a longest subsequence of `items` that ascends by `less`. Returns for each item whether it
+/// is in the subsequence.
 pub(super) fn ascending<T>(items: &[T], less: impl Fn(&T, &T) -> bool) -> Vec<bool> {
-    // For each length, the index of the smallest last item of all ascending subsequences of that
-    // length.
+    // The element for a length is the index of an item: of all ascending subsequences with this
+    // length, the smallest last item.
     let mut tails: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(items.len());
     for (at, item) in items.iter().enumerate() {
@@ -154,8 +153,8 @@ impl Between<'_> {
     }
 }
 
-/// Describes the dropped entries, each with the key range in which its original key must have
-/// been.
+/// Describes each dropped entry with a key range. The correct key of the entry, which a memory
+/// error has changed, must have been in this range.
 fn losses(between: &Between<'_>, handle: Handle, entries: &[Entry]) -> Vec<Loss> {
     let user = |key: &[u8]| (key.len() >= TRAILER_BYTES).then(|| key::user_key(key).to_vec());
     let wrong = || entries.iter().enumerate().filter_map(|(at, entry)| Some((at, entry, entry.wrong.as_ref()?)));

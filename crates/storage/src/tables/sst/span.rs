@@ -1,13 +1,14 @@
 //! Sequential reads of data blocks with read-ahead. One system call reads several adjacent blocks,
-//! a span. The span grows while the iteration continues in one direction.
+//! a span. The spans grow while the iteration continues in one direction.
 //!
-//! The first two blocks are read one by one and enter the block cache. A short range scan
-//! therefore reads no more than it returns. If the iteration continues into adjacent blocks,
-//! it is treated as a long scan. The first span has [`BYTES_MIN`] bytes, and each further span is
-//! twice as long, up to [`BYTES_MAX`]. Blocks of spans stay in the read-ahead buffer and do not
-//! enter the cache.
+//! The first two blocks of an iteration are read one by one and enter the block cache. A short
+//! range scan therefore reads no more than it returns. If the iteration continues into adjacent
+//! blocks, it is treated as a long scan. The first span has [`BYTES_MIN`] bytes, and each further
+//! span is twice as long, up to [`BYTES_MAX`]. Blocks of spans stay in the read-ahead buffer and do
+//! not enter the cache.
 //!
-//! Mapped uncompressed blocks need no span. Instead, the processor prefetches the next block.
+//! Mapped uncompressed blocks need no span. For these, the processor prefetches the next block into
+//! its caches.
 use super::{
     Reader,
     buffers::{self, Buffer},
@@ -23,8 +24,8 @@ const BYTES_MIN: u64 = 16 << 10;
 const BYTES_MAX: u64 = buffers::BYTES as u64;
 /// Number of adjacent blocks that are read one by one before the first span.
 const SINGLES: u32 = 2;
-/// Maximum number of bytes of the next mapped block that are prefetched. A larger prefetch would
-/// evict the current block from the processor's caches.
+/// Maximum number of bytes of the next mapped block that the processor prefetches. A larger
+/// prefetch would evict the current block from the processor's caches.
 const PREFETCH_MAX: u64 = 8 << 10;
 
 /// The read-ahead state of one cursor over an SSTable.
@@ -76,8 +77,8 @@ impl Spans {
         }
     }
 
-    /// Returns the last requested block in its stored form. Returns `None` if it was read alone or
-    /// came from the cache.
+    /// Returns the last requested block in its stored form. Returns `None` if that block was read
+    /// alone or came from the cache.
     pub fn sealed(&self, table: &Reader) -> Option<Bytes> {
         if self.in_place { table.source.read(self.last.clone()).ok() } else { self.within(&self.last) }
     }
@@ -89,8 +90,8 @@ impl Spans {
         Bytes::shared(span.clone(), start..end)
     }
 
-    /// Reads a span (several adjacent blocks in one read) that begins with the range `wanted`. If
-    /// the iteration moves backward, the span ends with this range.
+    /// Reads a span (several adjacent blocks in one read) that contains the block in the range
+    /// `wanted`. The span begins with this block, or ends with it if the iteration moves backward.
     fn read(&mut self, table: &Reader, wanted: &Range<u64>, back: bool) -> Result<()> {
         self.bytes = (2 * self.bytes).clamp(BYTES_MIN, BYTES_MAX);
         let blocks_end = table.source.bytes().saturating_sub(FOOTER_BYTES as u64);

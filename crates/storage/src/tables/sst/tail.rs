@@ -48,7 +48,7 @@ impl Tail {
         Ok(Tail { footer, index, filter, properties, range_tombstones, pairs })
     }
 
-    /// Returns the size of these parts in memory, in bytes.
+    /// Returns the size in memory of the decoded parts, in bytes.
     pub fn byte_len(&self) -> usize {
         let ranges = self.range_tombstones.as_ref().map_or(0, |ranges| ranges.byte_len());
         self.index.byte_len() + self.filter.byte_len() + ranges

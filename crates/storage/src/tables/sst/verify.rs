@@ -44,8 +44,8 @@ fn verify(table: &Reader) -> Result<TableProperties> {
 struct Walk<'a> {
     order: &'a KeyOrder,
     tail: &'a Tail,
-    /// The last key that was checked, of an entry or of the index; empty at first. Every following
-    /// key must be greater.
+    /// The last key that the verification has checked, in a data block or in the index; empty at
+    /// first. Every following key must be greater.
     last: Vec<u8>,
     counted: TableProperties,
 }
@@ -74,8 +74,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Checks the index key of a block. It must be at or after the block's last key, and less than
-    /// the first key of the next block.
+    /// Checks the index key of the current block. It must be at or after the block's last key, and
+    /// less than the first key of the next block.
     fn bound(&mut self, listed: &[u8]) -> Check {
         key::parse(listed)?;
         if !self.last.is_empty() && self.order.internal(&self.last, listed).is_gt() {

@@ -22,13 +22,13 @@ use terrace_format::{
 /// Size of the largest block that is compressed. A larger block is written uncompressed, without a
 /// copy.
 const COMPRESSED_BYTES_MAX: usize = 1 << 30;
-/// Largest offset of an index entry, because restart offsets have 32 bits. An index reaches it
-/// only with keys of gigabytes.
+/// Largest offset of an entry in the index block, because the block stores restart offsets in 32
+/// bits. An index reaches this size only with keys of gigabytes.
 const INDEX_BYTES_MAX: usize = u32::MAX as usize;
 /// If a scratch buffer has grown beyond this size, it is freed and not reused for the next block.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
-/// Smallest and largest internal key of a table; see [`TableMeta`](crate::placement::TableMeta).
+/// Smallest and largest internal key of the table; see [`TableMeta`](crate::placement::TableMeta).
 pub(crate) struct Bounds {
     pub smallest: Vec<u8>,
     pub largest: Vec<u8>,
@@ -50,8 +50,9 @@ pub(crate) struct Writer<S> {
     smallest: Vec<u8>,
     /// Number and size of the finished data blocks.
     cut: Cut,
-    /// The last finished block, whose index entry is not written yet. The writer needs the next key
-    /// to compute the shortest separator.
+    /// The last finished block, whose index entry is not written yet. The index key is the shortest
+    /// separator between the block's last key and the next key, so the writer must know the next
+    /// key first.
     unindexed: Option<Handle>,
 }
 
@@ -95,8 +96,8 @@ impl<S: ByteSink> Writer<S> {
         if self.data.byte_len() >= self.block_size { self.end_block() } else { Ok(()) }
     }
 
-    /// Records the next entry in the index, the filter and the properties, but not in the data
-    /// block. Returns the length of the prefix that its key shares with the previous key.
+    /// Records the next entry in the index, the filter and the properties, but does not write it to
+    /// the data block. Returns the length of the prefix that its key shares with the previous key.
     #[inline]
     fn note(&mut self, internal_key: &[u8], value: &[u8]) -> Result<usize> {
         let parsed = key::parse(internal_key).map_err(|found| self.corrupt(found))?;
@@ -284,8 +285,8 @@ impl<S: ByteSink> BlockStream<S> {
     }
 }
 
-/// Returns the trailer (codec and checksum) of the block `stored`, which is not in a buffer to
-/// which `footer::seal_block` could append the trailer.
+/// Returns the trailer (codec and checksum) of the block `stored`. Used if the block is not in a
+/// buffer to which `footer::seal_block` could append the trailer.
 fn trailer(stored: &[u8], codec: Codec) -> [u8; BLOCK_TRAILER_BYTES] {
     let id = codec as u8;
     let [a, b, c, d] = crc::mask(crc::extend(crc::crc32c(stored), &[id])).to_le_bytes();
