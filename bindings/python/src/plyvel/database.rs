@@ -76,8 +76,9 @@ impl Handle {
     }
 }
 
-/// The open databases with a comparator. An iterator, a snapshot or a batch may be all that holds
-/// one of them.
+/// The list of the open databases with a comparator, which must be closed before the interpreter
+/// ends. The list has the stores and not the Python objects, because an iterator, a snapshot or a
+/// batch keeps a store open after its `DB` object is gone.
 fn with_comparator() -> MutexGuard<'static, Vec<Weak<Store>>> {
     static STORES: Mutex<Vec<Weak<Store>>> = Mutex::new(Vec::new());
     STORES.lock().unwrap_or_else(PoisonError::into_inner)

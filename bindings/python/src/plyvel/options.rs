@@ -21,8 +21,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// Returns the default preset, changed by the arguments of `function`. As in LevelDB, an open
-    /// creates no store unless the caller requests it, and skips unreadable parts of a WAL.
+    /// Returns the options of the preset `default` with the values of the keyword arguments
+    /// `named`. Error messages name the Python function `function`, which got the arguments. As in
+    /// LevelDB, an open creates no store unless the caller requests it, and skips unreadable parts
+    /// of a WAL.
     pub fn new(function: &str, named: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
         let mut numbers = terrace::Options::default();
         numbers.create_if_missing = false;

@@ -4,10 +4,10 @@ use serde_json::json;
 use std::{io::Write, path::PathBuf};
 use terrace_device::serve;
 
-/// Removes the mounts on virtual drives, loop devices and directories that killed `ssd serve` and
-/// `crash` commands left.
+/// Cleans up after `ssd serve` and `crash` commands that were killed.
 ///
-/// Running servers are not touched.
+/// Unmounts the file systems on their virtual drives, detaches their loop devices, and removes
+/// their temporary directories. Servers that still run are not touched.
 #[derive(clap::Args)]
 pub struct Cleanup {
     /// Search below this directory only. Default: all mounts of served drives, and the system's
