@@ -109,7 +109,8 @@ pub struct Transaction {
     options: TransactionOptions,
     /// The owner of the transaction's locks.
     id: u64,
-    state: Mutex<State>,
+    /// Shared with the scans of a serializable transaction, which report what they have read.
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Default)]
@@ -132,7 +133,7 @@ impl Db {
     /// Begins a transaction.
     pub fn begin(&self, options: TransactionOptions) -> Transaction {
         let id = TRANSACTIONS.fetch_add(1, Ordering::Relaxed);
-        Transaction { db: self.clone(), options, id, state: Mutex::default() }
+        Transaction { db: self.clone(), options, id, state: Arc::default() }
     }
 
     /// Runs `body` in a transaction and commits it. If another transaction or write prevents the
@@ -256,7 +257,49 @@ impl Transaction {
         Ok(self.scan_in(self.own(family)?, options, true))
     }
 
-    fn scan_in(&self, family: FamilyId, options: ReadOptions, reverse: bool) -> TransactionScan<'_> {
+    /// Returns the pairs of a range of `family` (`None`: the default one), as an iterator that does
+    /// not borrow the transaction. This is for bindings of languages without lifetimes. `reverse`
+    /// selects the reverse key order. `at` moves the start of the scan into the range: to the first
+    /// key at or after `at`, or in reverse order to the last key before it.
+    ///
+    /// The caller must drop the iterator before the [`commit`](Transaction::commit), which
+    /// otherwise fails if the transaction is serializable.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a family of another store.
+    ///
+    /// ```
+    /// # use terrace::{Db, Error, Options, ReadOptions, TransactionOptions, WriteOptions};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// let transaction = db.begin(TransactionOptions::default());
+    /// ["ant", "bee", "cat"].iter().try_for_each(|key| transaction.put(key, ""))?;
+    /// let mut scan = transaction.scan_detached(None, ReadOptions::new(), true, Some(b"cat"))?;
+    /// assert_eq!(scan.next().transpose()?, Some((b"bee".to_vec(), vec![])));
+    /// drop(scan);
+    /// transaction.commit(WriteOptions::default())?;
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn scan_detached(
+        &self,
+        family: Option<&ColumnFamily>,
+        mut options: ReadOptions,
+        reverse: bool,
+        at: Option<&[u8]>,
+    ) -> Result<TransactionScan<'static>> {
+        let family = family.map_or(Ok(FamilyId::DEFAULT), |family| self.own(family))?;
+        let order = &self.db.shared().order;
+        let bound = if reverse { &mut options.to } else { &mut options.from };
+        if let Some(at) = at {
+            let within =
+                |bound: &Vec<u8>| if reverse { order.user(at, bound).is_lt() } else { order.user(at, bound).is_gt() };
+            if bound.as_ref().is_none_or(within) {
+                *bound = Some(at.to_vec());
+            }
+        }
+        Ok(self.scan_in(family, options, reverse))
+    }
+
+    fn scan_in(&self, family: FamilyId, options: ReadOptions, reverse: bool) -> TransactionScan<'static> {
         let order = self.db.shared().order.clone();
         let range = ReadRange::new(order.clone(), options.clone());
         let (snapshot, delta) = {
@@ -264,9 +307,11 @@ impl Transaction {
             (self.snapshot(&mut state), state.delta.family(family).cloned())
         };
         let pairs = snapshot.map(|snapshot| Scan::new(self.db.cursor_in(family, options.snapshot(&snapshot)), reverse));
-        let watches = self.options.isolation == Isolation::Serializable;
-        let watch = move |range| self.state.lock().watched.add_range(family, range);
-        TransactionScan::new((order, range, reverse), pairs, delta, watches.then(|| Box::new(watch) as Watch<'_>))
+        let watch = (self.options.isolation == Isolation::Serializable).then(|| {
+            let state = self.state.clone();
+            Box::new(move |range| state.lock().watched.add_range(family, range)) as Watch<'static>
+        });
+        TransactionScan::new((order, range, reverse), pairs, delta, watch)
     }
 
     /// Sets `key` of the default column family to `value`.
@@ -308,19 +353,30 @@ impl Transaction {
     /// # Errors
     /// The errors of [`Db::get`].
     pub fn delete_range(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> Result<()> {
-        let (from, to) = (from.as_ref(), to.as_ref());
+        self.delete_range_in(FamilyId::DEFAULT, from.as_ref(), to.as_ref())
+    }
+
+    /// Works like [`delete_range`](Transaction::delete_range), in a column family.
+    ///
+    /// # Errors
+    /// The errors of [`Db::get`]; [`Error::Invalid`] for a family of another store.
+    pub fn delete_range_cf(&self, family: &ColumnFamily, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_range_in(self.own(family)?, from.as_ref(), to.as_ref())
+    }
+
+    fn delete_range_in(&self, family: FamilyId, from: &[u8], to: &[u8]) -> Result<()> {
         if self.db.is_empty_range(from, to) {
             return Ok(());
         }
         self.snapshot(&mut self.state.lock())?;
         let range = WatchedRange { from: Some(from.to_vec()), to: Some(to.to_vec()), includes_to: false };
-        self.state.lock().watched.add_range(FamilyId::DEFAULT, range);
+        self.state.lock().watched.add_range(family, range);
         if self.db.shared().has_range_tombstones {
-            return self.write(FamilyId::DEFAULT, Op::DeleteRange(from, to));
+            return self.write(family, Op::DeleteRange(from, to));
         }
-        let keys =
-            self.scan(ReadOptions::new().from(from).to(to)).map(|pair| Ok(pair?.0)).collect::<Result<Vec<_>>>()?;
-        keys.iter().try_for_each(|key| self.write(FamilyId::DEFAULT, Op::Delete(key)))
+        let pairs = self.scan_in(family, ReadOptions::new().from(from).to(to), false);
+        let keys = pairs.map(|pair| Ok(pair?.0)).collect::<Result<Vec<_>>>()?;
+        keys.iter().try_for_each(|key| self.write(family, Op::Delete(key)))
     }
 
     fn write(&self, family: FamilyId, op: Op<'_>) -> Result<()> {
@@ -375,8 +431,13 @@ impl Transaction {
     ///
     /// # Errors
     /// [`Error::Conflict`] if another write has changed what the transaction depends on; nothing
-    /// was written then. Otherwise the errors of [`Db::write`].
+    /// was written then. [`Error::Invalid`] if a scan of
+    /// [`scan_detached`](Transaction::scan_detached) is not dropped yet. Otherwise the errors of
+    /// [`Db::write`].
     pub fn commit(self, options: WriteOptions) -> Result<u64> {
+        if Arc::strong_count(&self.state) > 1 {
+            return Err(Error::Invalid("a scan of the transaction is open; drop it before the commit".into()));
+        }
         // The drop of `self` releases the locks, also if the write panics.
         let state = {
             let mut own = self.state.lock();
