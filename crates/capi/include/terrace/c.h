@@ -181,7 +181,7 @@ size_t terrace_iter_read(leveldb_iterator_t* iterator, uint8_t backward, char* b
  * (docs/format/batch.md). Its sequence number is ignored. Returns the sequence number of the last
  * operation, or 0 on failure. Operation 0x0f deletes the keys from a first key (included) to a
  * second one (excluded); this needs a store that was made with option range_tombstones=on. The
- * batch cannot name column families. */
+ * batch cannot name column families; terrace_write_bytes_cf accepts such a batch. */
 uint64_t terrace_write_bytes(leveldb_t* db, const leveldb_writeoptions_t* options, const char* batch, size_t length,
                              char** errptr);
 
@@ -276,8 +276,8 @@ size_t terrace_export_cf(terrace_column_family_t* family, const leveldb_readopti
                          char** errptr);
 
 /* Operations of a batch on a column family. The batch can be written only to the store of its
- * families. leveldb_writebatch_iterate passes over these operations. A range delete needs a store
- * that was made with option range_tombstones=on: any other store refuses the batch. */
+ * families. leveldb_writebatch_iterate leaves these operations out. A range delete needs a store that
+ * was made with option range_tombstones=on: any other store refuses the batch. */
 void terrace_writebatch_put_cf(leveldb_writebatch_t* batch, terrace_column_family_t* family, const char* key,
                                size_t klen, const char* val, size_t vlen);
 void terrace_writebatch_delete_cf(leveldb_writebatch_t* batch, terrace_column_family_t* family, const char* key,
