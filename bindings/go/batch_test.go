@@ -39,16 +39,16 @@ func TestOpsReturnsWhatWasAdded(t *testing.T) {
 	batch.Delete([]byte{})
 	batch.DeleteRange(Range{[]byte("from"), []byte("to")})
 	want := []Op{
-		{OpPut, []byte("key"), []byte{}},
-		{OpDelete, []byte{}, nil},
-		{OpDeleteRange, []byte("from"), []byte("to")},
+		{OpPut, []byte("key"), []byte{}, nil},
+		{OpDelete, []byte{}, nil, nil},
+		{OpDeleteRange, []byte("from"), []byte("to"), nil},
 	}
 	var found []Op
 	for op := range batch.Ops() {
 		found = append(found, op)
 	}
 	if !reflect.DeepEqual(found, want) {
-		t.Fatalf("%q", found)
+		t.Fatalf("%v", found)
 	}
 	batch.Clear()
 	if batch.Len() != 0 || batch.Size() != batchHeader {

@@ -8,7 +8,7 @@ import "sync"
 // DB is an open store. Its methods may be called from several goroutines at the same time. After
 // [DB.Close] they return [ErrClosed].
 type DB struct {
-	reader
+	space
 	handle        *C.leveldb_t
 	gate          gate
 	plain, synced *C.leveldb_writeoptions_t
@@ -17,7 +17,7 @@ type DB struct {
 	children map[child]struct{}
 }
 
-// A child is an iterator or a snapshot. It holds C memory that pins the store's files.
+// A child is an iterator, a snapshot, a column family or a transaction. It holds C memory that pins the store's files.
 type child interface {
 	// destroy frees the C memory. The caller has removed the child from the store's children, and
 	// no call uses it.

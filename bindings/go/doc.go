@@ -5,10 +5,14 @@
 // the end of the process. With [Sync] it also survives a power cut, together with all earlier
 // writes; [DB.WaitDurable] does this once for many writes.
 //
-// The methods of [DB] and [Snapshot] may be called from several goroutines at the same time. An
-// [Iterator] or a [Batch] belongs to one goroutine at a time. Close iterators and release snapshots,
-// which otherwise live, with the files that they read, until the store is closed: the package has no
-// finalizers. After a close, every method returns [ErrClosed].
+// A [ColumnFamily] is a further key space of a store. A [Transaction] reads one moment of the store,
+// and its writes become visible together, unless another write has changed what it depends on.
+//
+// The methods of [DB], [ColumnFamily], [Snapshot] and [Transaction] may be called from several
+// goroutines at the same time. An [Iterator] or a [Batch] belongs to one goroutine at a time. Close
+// iterators, release snapshots and end transactions, which otherwise live, with the files that they
+// read, until the store is closed: the package has no finalizers. After a close, every method returns
+// [ErrClosed].
 //
 // # Build
 //

@@ -13,9 +13,10 @@ import (
 // The kinds of errors. An error of this package matches one of them in [errors.Is]. Its text names
 // the operation and the object; it is for people and may change.
 var (
-	// ErrNotFound: the key does not exist, or there is no property of this name.
+	// ErrNotFound: the key does not exist, or there is no property or column family of this name.
 	ErrNotFound = errors.New("terrace: not found")
-	// ErrClosed: the store, snapshot or iterator was closed.
+	// ErrClosed: the store, column family, snapshot or iterator was closed, or the transaction has
+	// ended.
 	ErrClosed = errors.New("terrace: closed")
 	// ErrCorrupt: bytes or a file of the store are wrong or missing. Restore the store from a copy,
 	// or use [Repair].
@@ -39,6 +40,15 @@ var (
 	// ErrStopped: an earlier write or sync failed, so writes have stopped. Reads continue. Reopen
 	// the store to write again.
 	ErrStopped = errors.New("terrace: writes have stopped")
+	// ErrRetryable: a transaction failed only because of other transactions or writes. Nothing was
+	// written. Begin it again, as [DB.Transact] does. The three errors below match it, too.
+	ErrRetryable = errors.New("terrace: transaction must begin again")
+	// ErrConflict: another write changed what the transaction depends on.
+	ErrConflict = fmt.Errorf("%w: conflict", ErrRetryable)
+	// ErrLockTimeout: another transaction did not release a lock in time.
+	ErrLockTimeout = fmt.Errorf("%w: lock timeout", ErrRetryable)
+	// ErrDeadlock: the transaction would wait for a lock of one that waits for it. Roll it back.
+	ErrDeadlock = fmt.Errorf("%w: deadlock", ErrRetryable)
 	// ErrInternal: the engine has violated one of its invariants. Please report the text.
 	ErrInternal = errors.New("terrace: internal error")
 )
@@ -67,6 +77,11 @@ var kinds = map[C.int]error{
 	C.terrace_kind_closed:        ErrClosed,
 	C.terrace_kind_stopped:       ErrStopped,
 	C.terrace_kind_forked:        ErrInvalid,
+	C.terrace_kind_conflict:      ErrConflict,
+	C.terrace_kind_lock_timeout:  ErrLockTimeout,
+	C.terrace_kind_deadlock:      ErrDeadlock,
+
+	C.terrace_kind_missing_column_family: ErrNotFound,
 }
 
 // failure returns the Go error for an error of the library, whose text it frees; nil for none.

@@ -141,6 +141,8 @@ func storeErrors(db *DB) []error {
 		db.Write(&Batch{}, nil), db.DeleteRange(Range{}, nil), db.DeleteRange(Range{Limit: []byte("z")}, nil),
 		second(db.LastSequence()), second(db.DurableSequence()), db.WaitDurable(0),
 		db.Flush(), db.CompactRange(Range{}), db.Resume(), second(db.ApproximateSize(Range{})),
+		second(db.ColumnFamily("default")), second(db.CreateColumnFamily("a")), second(db.ColumnFamilies()),
+		db.DropColumnFamily("a"), second(db.Ingest()), second(db.Export("/nowhere", nil)), second(db.Begin(nil)), db.Transact(nil, nil),
 		second(db.Checkpoint("/nowhere")), second(db.Property("leveldb.stats")), db.Close(),
 	}
 }

@@ -284,3 +284,56 @@ func ExampleDestroy() {
 	fmt.Println(os.IsNotExist(err))
 	// Output: true
 }
+
+func ExampleDB_CreateColumnFamily() {
+	db := open()
+	defer db.Close()
+	users, err := db.CreateColumnFamily("users")
+	must(err)
+	var batch terrace.Batch
+	batch.PutCF(users, []byte("1"), []byte("ann"))
+	batch.Put([]byte("count"), []byte("1"))
+	must(db.Write(&batch, nil)) // both or none
+	value, err := users.Get([]byte("1"), nil)
+	must(err)
+	fmt.Printf("%s\n", value)
+	// Output: ann
+}
+
+func ExampleDB_Transact() {
+	db := open()
+	defer db.Close()
+	must(db.Put([]byte("ann"), []byte("100"), nil))
+	// The function runs again after a conflict.
+	err := db.Transact(&terrace.TransactionOptions{Sync: true}, func(t *terrace.Transaction) error {
+		balance, err := t.GetForUpdate([]byte("ann"))
+		if err != nil {
+			return err
+		}
+		if err := t.Put([]byte("bob"), balance); err != nil {
+			return err
+		}
+		return t.Delete([]byte("ann"))
+	})
+	must(err)
+	value, err := db.Get([]byte("bob"), nil)
+	must(err)
+	fmt.Printf("%s\n", value)
+	// Output: 100
+}
+
+func ExampleDB_Begin() {
+	db := open()
+	defer db.Close()
+	first, err := db.Begin(nil)
+	must(err)
+	defer first.Rollback()
+	_, err = first.Get([]byte("key"))
+	fmt.Println(errors.Is(err, terrace.ErrNotFound))
+	must(db.Put([]byte("key"), []byte("1"), nil)) // changes what the transaction has read
+	must(first.Put([]byte("other"), []byte("1")))
+	fmt.Println(errors.Is(first.Commit(), terrace.ErrConflict))
+	// Output:
+	// true
+	// true
+}

@@ -8,7 +8,8 @@ import (
 // A gate counts the calls that use a C handle, so that the handle is destroyed only when no call
 // uses it and none can begin. The zero gate is shut.
 //
-// Lock order: the gate of a store, then the gate of a snapshot, then DB.mu.
+// Lock order: the gate of a store, then of a column family, then of a snapshot or a transaction, then
+// DB.mu.
 type gate struct {
 	calls sync.RWMutex // held shared by every call in the gate
 	open  atomic.Bool  // changes only while calls is held exclusively

@@ -2,6 +2,8 @@ package terrace
 
 // #cgo noescape go_iter_read
 // #cgo nocallback go_iter_read
+// #cgo noescape go_iter_step
+// #cgo nocallback go_iter_step
 // #include "shim.h"
 import "C"
 
@@ -21,7 +23,9 @@ type Iterator struct {
 	// Whether the C iterator stands on the pair that follows the chunk. If not, the chunk has the
 	// last pair of its direction.
 	more bool
-	err  error
+	// Whether the iterator reads no pair in advance. The C iterator then stands on the pair.
+	single bool
+	err    error
 }
 
 // The place of an iterator.
@@ -148,6 +152,9 @@ func (it *Iterator) step(backward bool) bool {
 		return it.Last()
 	case it.place == start:
 		return it.First()
+	case it.single:
+		it.chunk.backward = backward
+		return it.fill(C.go_advance, nil, firstChunk)
 	case it.chunk.backward == backward && it.chunk.advance():
 		return true
 	case it.chunk.backward == backward && it.more:
@@ -183,8 +190,7 @@ func (it *Iterator) fill(move C.int, key []byte, size int) bool {
 	defer it.db.gate.leave()
 	for {
 		buffer := it.chunk.reserve(size)
-		read := C.go_iter_read(it.handle, move, bytesC(key), lengthC(key), flag(it.chunk.backward),
-			bytesC(buffer), lengthC(buffer))
+		read := it.read(move, key, buffer)
 		it.more = read.more != 0
 		if read.pairs > 0 {
 			it.place = onPair
@@ -204,4 +210,14 @@ func (it *Iterator) fill(move C.int, key []byte, size int) bool {
 		}
 		move, size = C.go_stay, int(read.bytes) // a pair that is larger than the buffer
 	}
+}
+
+// read moves the C iterator, and copies pairs into the buffer.
+func (it *Iterator) read(move C.int, key, buffer []byte) C.go_chunk {
+	if it.single {
+		return C.go_iter_step(it.handle, move, bytesC(key), lengthC(key), flag(it.chunk.backward),
+			bytesC(buffer), lengthC(buffer))
+	}
+	return C.go_iter_read(it.handle, move, bytesC(key), lengthC(key), flag(it.chunk.backward),
+		bytesC(buffer), lengthC(buffer))
 }

@@ -16,30 +16,30 @@ func (db *DB) Flush() error {
 
 // CompactRange compacts the SSTables with keys in the range, its limit included. This drops deleted
 // and overwritten entries that no snapshot needs.
-func (db *DB) CompactRange(keys Range) error {
-	if err := db.enter(); err != nil {
+func (s *space) CompactRange(keys Range) error {
+	if err := s.enter(); err != nil {
 		return err
 	}
-	defer db.leave()
-	return failure(C.go_compact_range(db.handle,
+	defer s.leave()
+	return failure(C.go_compact_range(s.db.handle, s.family.c(),
 		bytesC(keys.Start), lengthC(keys.Start), bytesC(keys.Limit), lengthC(keys.Limit)))
 }
 
 // ApproximateSize estimates the bytes of SSTables that the keys of the range use. Entries in
 // memtables do not count.
-func (db *DB) ApproximateSize(keys Range) (uint64, error) {
+func (s *space) ApproximateSize(keys Range) (uint64, error) {
 	if keys.Limit == nil {
-		last, err := db.lastKey(keys)
+		last, err := s.lastKey(keys)
 		if err != nil || last == nil {
 			return 0, err
 		}
 		keys.Limit = append(last, 0)
 	}
-	if err := db.enter(); err != nil {
+	if err := s.enter(); err != nil {
 		return 0, err
 	}
-	defer db.leave()
-	size := C.go_approximate_size(db.handle,
+	defer s.leave()
+	size := C.go_approximate_size(s.db.handle, s.family.c(),
 		bytesC(keys.Start), lengthC(keys.Start), bytesC(keys.Limit), lengthC(keys.Limit))
 	return uint64(size.number), failure(size.error)
 }

@@ -16,23 +16,32 @@ import (
 // right size first, and copies it in a second step.
 const shortValue = 512
 
-// A reader looks up keys in the present state of a store, or in a snapshot.
+// A reader looks up keys in a key space of a store, now or in a snapshot.
 type reader struct {
 	db       *DB
-	snapshot *gate // nil for the present state
+	family   *ColumnFamily // nil for the default one
+	snapshot *gate         // nil for the present state
 	options  C.go_readoptions
 }
 
-// enter admits a call to the store and to the snapshot. The call must leave.
+// enter admits a call to the store, to the family and to the snapshot. The call must leave.
 func (r *reader) enter() error {
 	if r.db == nil {
-		return ErrClosed // a zero DB or Snapshot
+		return ErrClosed // a zero DB, ColumnFamily or Snapshot
 	}
-	if err := r.db.gate.enter(); err != nil || r.snapshot == nil {
+	if err := r.db.gate.enter(); err != nil {
 		return err
+	}
+	if err := r.family.enterFamily(); err != nil {
+		r.db.gate.leave()
+		return err
+	}
+	if r.snapshot == nil {
+		return nil
 	}
 	err := r.snapshot.enter()
 	if err != nil {
+		r.family.leaveFamily()
 		r.db.gate.leave()
 	}
 	return err
@@ -42,6 +51,7 @@ func (r *reader) leave() {
 	if r.snapshot != nil {
 		r.snapshot.leave()
 	}
+	r.family.leaveFamily()
 	r.db.gate.leave()
 }
 
@@ -65,7 +75,7 @@ func (r *reader) Get(key []byte, options *ReadOptions) ([]byte, error) {
 		return nil, err
 	}
 	defer r.leave()
-	found := C.go_get(r.db.handle, r.how(options), bytesC(key), lengthC(key), bytesC(short[:]), shortValue)
+	found := C.go_get(r.db.handle, r.family.c(), r.how(options), bytesC(key), lengthC(key), bytesC(short[:]), shortValue)
 	switch {
 	case found.error.kind != 0:
 		return nil, failure(found.error)
@@ -88,7 +98,7 @@ func (r *reader) Has(key []byte, options *ReadOptions) (bool, error) {
 		return false, err
 	}
 	defer r.leave()
-	found := C.go_get(r.db.handle, r.how(options), bytesC(key), lengthC(key), nil, 0)
+	found := C.go_get(r.db.handle, r.family.c(), r.how(options), bytesC(key), lengthC(key), nil, 0)
 	C.terrace_pinned_destroy(found.pinned)
 	return found.found != 0, failure(found.error)
 }
@@ -107,7 +117,7 @@ func (r *reader) MultiGet(keys [][]byte, options *ReadOptions) ([][]byte, error)
 	}
 	packed, lengths := pack(keys)
 	count := C.size_t(len(keys))
-	found := C.go_multi_get(r.db.handle, r.how(options), count, bytesC(packed), unsafe.SliceData(lengths))
+	found := C.go_multi_get(r.db.handle, r.family.c(), r.how(options), count, bytesC(packed), unsafe.SliceData(lengths))
 	defer C.go_values_free(found, count)
 	if err := failure(found.error); err != nil {
 		return nil, err
@@ -149,7 +159,7 @@ func (r *reader) NewIterator(keys *Range, options *ReadOptions) (*Iterator, erro
 	if keys == nil {
 		keys = &Range{}
 	}
-	handle := C.terrace_create_range_iterator(r.db.handle, r.how(options),
+	handle := C.go_iterator(r.db.handle, r.family.c(), r.how(options),
 		bytesC(keys.Start), lengthC(keys.Start), bytesC(keys.Limit), lengthC(keys.Limit))
 	it := &Iterator{db: r.db, handle: handle}
 	r.db.adopt(it)

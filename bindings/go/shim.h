@@ -84,18 +84,24 @@ static inline go_number go_checkpoint(leveldb_t* db, const char* name) {
   return number;
 }
 
-static inline go_number go_approximate_size(leveldb_t* db, const char* start, size_t start_length, const char* limit,
-                                            size_t limit_length) {
+static inline go_number go_approximate_size(leveldb_t* db, terrace_column_family_t* family, const char* start,
+                                            size_t start_length, const char* limit, size_t limit_length) {
   char* text = NULL;
-  uint64_t size = terrace_approximate_size(db, start, start_length, limit, limit_length, &text);
+  uint64_t size =
+      family == NULL ? terrace_approximate_size(db, start, start_length, limit, limit_length, &text)
+                     : terrace_approximate_size_cf(family, start, start_length, limit, limit_length, &text);
   go_number number = {size, go_failure(text)};
   return number;
 }
 
-static inline go_error go_compact_range(leveldb_t* db, const char* start, size_t start_length, const char* limit,
-                                        size_t limit_length) {
+static inline go_error go_compact_range(leveldb_t* db, terrace_column_family_t* family, const char* start,
+                                        size_t start_length, const char* limit, size_t limit_length) {
   char* text = NULL;
-  terrace_compact_range(db, start, start_length, limit, limit_length, &text);
+  if (family == NULL) {
+    terrace_compact_range(db, start, start_length, limit, limit_length, &text);
+  } else {
+    terrace_compact_range_cf(family, start, start_length, limit, limit_length, &text);
+  }
   return go_failure(text);
 }
 
@@ -117,27 +123,39 @@ static inline go_error go_wait_durable(leveldb_t* db, uint64_t sequence) {
   return go_failure(text);
 }
 
-/* Writes. */
+/* Writes. A family that is NULL is the default one. */
 
-static inline go_error go_put(leveldb_t* db, const leveldb_writeoptions_t* options, const char* key, size_t key_length,
-                              const char* value, size_t value_length) {
+static inline go_error go_put(leveldb_t* db, terrace_column_family_t* family, const leveldb_writeoptions_t* options,
+                              const char* key, size_t key_length, const char* value, size_t value_length) {
   char* text = NULL;
-  leveldb_put(db, options, key, key_length, value, value_length, &text);
+  if (family == NULL) {
+    leveldb_put(db, options, key, key_length, value, value_length, &text);
+  } else {
+    terrace_put_cf(family, options, key, key_length, value, value_length, &text);
+  }
   return go_failure(text);
 }
 
-static inline go_error go_delete(leveldb_t* db, const leveldb_writeoptions_t* options, const char* key,
-                                 size_t key_length) {
+static inline go_error go_delete(leveldb_t* db, terrace_column_family_t* family, const leveldb_writeoptions_t* options,
+                                 const char* key, size_t key_length) {
   char* text = NULL;
-  leveldb_delete(db, options, key, key_length, &text);
+  if (family == NULL) {
+    leveldb_delete(db, options, key, key_length, &text);
+  } else {
+    terrace_delete_cf(family, options, key, key_length, &text);
+  }
   return go_failure(text);
 }
 
-/* Writes an encoded batch; without a WAL entry if `options` is NULL. */
-static inline go_error go_write(leveldb_t* db, const leveldb_writeoptions_t* options, const char* batch,
+/* Writes an encoded batch, in which the number of a family is its place in `families`, from 1 on;
+ * without a WAL entry if `options` is NULL. */
+static inline go_error go_write(leveldb_t* db, const leveldb_writeoptions_t* options,
+                                terrace_column_family_t* const* families, size_t count, const char* batch,
                                 size_t length) {
   char* text = NULL;
-  if (options == NULL) {
+  if (count > 0) {
+    terrace_write_bytes_cf(db, options, families, count, batch, length, &text);
+  } else if (options == NULL) {
     terrace_write_bytes_unlogged(db, batch, length, &text);
   } else {
     terrace_write_bytes(db, options, batch, length, &text);
@@ -145,10 +163,15 @@ static inline go_error go_write(leveldb_t* db, const leveldb_writeoptions_t* opt
   return go_failure(text);
 }
 
-static inline go_error go_delete_range(leveldb_t* db, const leveldb_writeoptions_t* options, const char* start,
-                                       size_t start_length, const char* limit, size_t limit_length) {
+static inline go_error go_delete_range(leveldb_t* db, terrace_column_family_t* family,
+                                       const leveldb_writeoptions_t* options, const char* start, size_t start_length,
+                                       const char* limit, size_t limit_length) {
   char* text = NULL;
-  terrace_delete_range(db, options, start, start_length, limit, limit_length, &text);
+  if (family == NULL) {
+    terrace_delete_range(db, options, start, start_length, limit, limit_length, &text);
+  } else {
+    terrace_delete_range_cf(family, options, start, start_length, limit, limit_length, &text);
+  }
   return go_failure(text);
 }
 
@@ -164,11 +187,12 @@ typedef struct {
   int found;
 } go_value;
 
-static inline go_value go_get(leveldb_t* db, const leveldb_readoptions_t* options, const char* key, size_t key_length,
-                              char* buffer, size_t capacity) {
+static inline go_value go_get(leveldb_t* db, terrace_column_family_t* family, const leveldb_readoptions_t* options,
+                              const char* key, size_t key_length, char* buffer, size_t capacity) {
   go_value value = {0};
   char* text = NULL;
-  terrace_pinned_t* pinned = terrace_get_pinned(db, options, key, key_length, &text);
+  terrace_pinned_t* pinned = family == NULL ? terrace_get_pinned(db, options, key, key_length, &text)
+                                            : terrace_get_pinned_cf(family, options, key, key_length, &text);
   value.error = go_failure(text);
   if (pinned == NULL) return value;
   value.found = 1;
@@ -192,8 +216,9 @@ typedef struct {
 
 /* Looks up keys that stand one after the other at `keys`. Go must not pass an array of pointers to
  * its own memory. */
-static inline go_values go_multi_get(leveldb_t* db, const leveldb_readoptions_t* options, size_t count,
-                                     const char* keys, const size_t* key_lengths) {
+static inline go_values go_multi_get(leveldb_t* db, terrace_column_family_t* family,
+                                     const leveldb_readoptions_t* options, size_t count, const char* keys,
+                                     const size_t* key_lengths) {
   go_values found = {0};
   char* text = NULL;
   size_t element = sizeof(char*) + sizeof(size_t) + sizeof(const char*);
@@ -206,7 +231,11 @@ static inline go_values go_multi_get(leveldb_t* db, const leveldb_readoptions_t*
     starts[at] = keys;
     keys += key_lengths[at];
   }
-  terrace_multi_get(db, options, count, starts, key_lengths, found.values, found.lengths, &text);
+  if (family == NULL) {
+    terrace_multi_get(db, options, count, starts, key_lengths, found.values, found.lengths, &text);
+  } else {
+    terrace_multi_get_cf(family, options, count, starts, key_lengths, found.values, found.lengths, &text);
+  }
   found.error = go_failure(text);
   return found;
 }
@@ -218,6 +247,14 @@ static inline void go_values_free(go_values found, size_t count) {
 
 /* Iterators. */
 
+static inline leveldb_iterator_t* go_iterator(leveldb_t* db, terrace_column_family_t* family,
+                                              const leveldb_readoptions_t* options, const char* start,
+                                              size_t start_length, const char* limit, size_t limit_length) {
+  return family == NULL
+             ? terrace_create_range_iterator(db, options, start, start_length, limit, limit_length)
+             : terrace_create_range_iterator_cf(family, options, start, start_length, limit, limit_length);
+}
+
 /* A copied part of a scan: the number of pairs, and the bytes that they take in the buffer. `more`
  * says that the next read does not find the end. If there are no pairs but `more`, the bytes are
  * those that the next pair needs. */
@@ -228,8 +265,9 @@ typedef struct {
   uint8_t more;
 } go_chunk;
 
-/* The move before a part is copied. The last one moves away from `key`, at which a pair exists. */
-enum { go_stay, go_first, go_last, go_seek, go_leave };
+/* The move before a part is copied: go_leave moves away from `key`, at which a pair exists, and
+ * go_advance from the pair at the iterator. */
+enum { go_stay, go_first, go_last, go_seek, go_leave, go_advance };
 
 static inline go_chunk go_iter_read(leveldb_iterator_t* iterator, int move, const char* key, size_t key_length,
                                     uint8_t backward, char* buffer, size_t capacity) {
@@ -254,6 +292,33 @@ static inline go_chunk go_iter_read(leveldb_iterator_t* iterator, int move, cons
   } else {
     chunk.error = go_failure(text);
   }
+  return chunk;
+}
+
+/* Copies one pair, in the form of terrace_iter_read, and leaves the iterator there. A transaction
+ * conflicts with writes to the pairs that its iterators have reached. */
+static inline go_chunk go_iter_step(leveldb_iterator_t* iterator, int move, const char* key, size_t key_length,
+                                    uint8_t backward, char* buffer, size_t capacity) {
+  go_chunk chunk = {0};
+  char* text = NULL;
+  if (move == go_first) leveldb_iter_seek_to_first(iterator);
+  if (move == go_last) leveldb_iter_seek_to_last(iterator);
+  if (move == go_seek) leveldb_iter_seek(iterator, key, key_length);
+  if (move == go_advance && backward) leveldb_iter_prev(iterator);
+  if (move == go_advance && !backward) leveldb_iter_next(iterator);
+  leveldb_iter_get_error(iterator, &text);
+  chunk.error = go_failure(text);
+  const char *at, *value;
+  size_t length, value_length;
+  if (!terrace_iter_entry(iterator, &at, &length, &value, &value_length)) return chunk;
+  uint32_t lengths[2] = {(uint32_t)length, (uint32_t)value_length};
+  chunk.bytes = sizeof lengths + length + value_length;
+  chunk.more = 1;
+  if (chunk.bytes > capacity) return chunk;
+  memcpy(buffer, lengths, sizeof lengths);
+  memcpy(buffer + sizeof lengths, at, length);
+  memcpy(buffer + sizeof lengths + length, value, value_length);
+  chunk.pairs = 1;
   return chunk;
 }
 

@@ -36,4 +36,21 @@ func (s *Snapshot) Release() {
 	}
 }
 
+// FamilySnapshot is a column family in a snapshot. It has the read methods of [Snapshot], and ends
+// with the snapshot.
+type FamilySnapshot struct{ reader }
+
+// ColumnFamily returns the snapshot of a column family. All families of a snapshot are of one moment.
+func (s *Snapshot) ColumnFamily(family *ColumnFamily) (*FamilySnapshot, error) {
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	if err := family.enterIn(s.db); err != nil {
+		return nil, err
+	}
+	defer family.leaveFamily()
+	return &FamilySnapshot{reader{db: s.db, family: family, snapshot: &s.gate, options: s.options}}, nil
+}
+
 func (s *Snapshot) destroy() { C.go_readoptions_destroy(s.options) }

@@ -1,7 +1,8 @@
 //! Write batches.
-use crate::{arguments::Bytes, db::Db, error};
+use crate::{arguments::Bytes, column_family::ColumnFamily, error, store::Store};
 use pyo3::{prelude::*, types::PyBytes};
-use terrace::Op;
+use std::sync::Arc;
+use terrace::{Op, WriteOptions};
 
 /// An operation of a batch as a Python tuple: its name, its key, and its value or the end of its
 /// key range.
@@ -10,10 +11,10 @@ type Operation<'py> = (&'static str, Bound<'py, PyBytes>, Option<Bound<'py, PyBy
 /// Puts and deletes that are applied atomically.
 #[pyclass(module = "terracedb")]
 pub struct WriteBatch {
-    pub operations: terrace::WriteBatch,
+    operations: terrace::WriteBatch,
     /// The store to which the end of a `with` block writes the batch, and whether this write is
     /// synced.
-    target: Option<(Py<Db>, bool)>,
+    target: Option<(Arc<Store>, bool)>,
 }
 
 impl WriteBatch {
@@ -22,9 +23,22 @@ impl WriteBatch {
         WriteBatch { operations, target: None }
     }
 
-    /// Returns a batch that the end of a `with` block writes to `db`.
-    pub fn of(db: Py<Db>, sync: bool) -> WriteBatch {
-        WriteBatch { operations: terrace::WriteBatch::new(), target: Some((db, sync)) }
+    /// Returns a batch that the end of a `with` block writes to `store`.
+    pub fn of(store: Arc<Store>, sync: bool) -> WriteBatch {
+        WriteBatch { operations: terrace::WriteBatch::new(), target: Some((store, sync)) }
+    }
+
+    /// Writes the operations to `store`, without an entry in the WAL unless `log` is set. Returns
+    /// the sequence number of the last one.
+    pub fn write(&self, py: Python<'_>, store: &Store, sync: bool, log: bool) -> PyResult<u64> {
+        let operations = self.operations.clone();
+        store.run(py, |db| {
+            if log {
+                return db.write(operations, WriteOptions { sync, ..WriteOptions::default() });
+            }
+            let last = db.write(operations, WriteOptions::without_wal())?;
+            if sync { db.wait_durable(last).map(|()| last) } else { Ok(last) }
+        })
     }
 }
 
@@ -35,16 +49,43 @@ impl WriteBatch {
         WriteBatch::holding(terrace::WriteBatch::new())
     }
 
-    fn put(&mut self, key: Bytes<'_>, value: Bytes<'_>) {
-        self.operations.put(key, value);
+    #[pyo3(signature = (key, value, *, family=None))]
+    fn put(
+        &mut self,
+        py: Python<'_>,
+        key: Bytes<'_>,
+        value: Bytes<'_>,
+        family: Option<PyRef<'_, ColumnFamily>>,
+    ) -> PyResult<()> {
+        match handle(py, family)? {
+            None => self.operations.put(key, value),
+            Some(family) => self.operations.put_cf(&family, key, value),
+        };
+        Ok(())
     }
 
-    fn delete(&mut self, key: Bytes<'_>) {
-        self.operations.delete(key);
+    #[pyo3(signature = (key, *, family=None))]
+    fn delete(&mut self, py: Python<'_>, key: Bytes<'_>, family: Option<PyRef<'_, ColumnFamily>>) -> PyResult<()> {
+        match handle(py, family)? {
+            None => self.operations.delete(key),
+            Some(family) => self.operations.delete_cf(&family, key),
+        };
+        Ok(())
     }
 
-    fn delete_range(&mut self, start: Bytes<'_>, stop: Bytes<'_>) {
-        self.operations.delete_range(start, stop);
+    #[pyo3(signature = (start, stop, *, family=None))]
+    fn delete_range(
+        &mut self,
+        py: Python<'_>,
+        start: Bytes<'_>,
+        stop: Bytes<'_>,
+        family: Option<PyRef<'_, ColumnFamily>>,
+    ) -> PyResult<()> {
+        match handle(py, family)? {
+            None => self.operations.delete_range(start, stop),
+            Some(family) => self.operations.delete_range_cf(&family, start, stop),
+        };
+        Ok(())
     }
 
     /// Returns each operation as its name, its key, and the value or the end of a key range.
@@ -55,7 +96,7 @@ impl WriteBatch {
             Op::Delete(key) => Ok(("delete", bytes(key), None)),
             Op::DeleteRange(start, stop) => Ok(("delete_range", bytes(start), Some(bytes(stop)))),
             Op::FamilyPut(..) | Op::FamilyDelete(..) | Op::FamilyDeleteRange(..) => {
-                let text = "the batch has writes to column families, which this package does not support yet";
+                let text = "the batch has writes to column families, which operations() cannot show yet";
                 Err(error::raised(py, &terrace::Error::Unsupported(text.into())))
             }
         };
@@ -67,11 +108,11 @@ impl WriteBatch {
     }
 
     fn __setitem__(&mut self, key: Bytes<'_>, value: Bytes<'_>) {
-        self.put(key, value);
+        self.operations.put(key, value);
     }
 
     fn __delitem__(&mut self, key: Bytes<'_>) {
-        self.delete(key);
+        self.operations.delete(key);
     }
 
     fn __len__(&self) -> usize {
@@ -91,11 +132,17 @@ impl WriteBatch {
         _error: Option<Py<PyAny>>,
         _trace: Option<Py<PyAny>>,
     ) -> PyResult<()> {
-        let Some((db, sync)) = &self.target else { return Ok(()) };
+        let Some((store, sync)) = &self.target else { return Ok(()) };
         if kind.is_none() {
-            db.get().apply(py, self.operations.clone(), *sync)?;
+            self.write(py, store, *sync, true)?;
         }
         self.operations = Default::default();
         Ok(())
     }
+}
+
+/// Returns the engine's handle of a family; `None` for the default one.
+fn handle(py: Python<'_>, family: Option<PyRef<'_, ColumnFamily>>) -> PyResult<Option<terrace::ColumnFamily>> {
+    let Some(family) = family else { return Ok(None) };
+    family.space.family().map_err(|error| error::raised(py, &error))
 }

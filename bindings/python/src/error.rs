@@ -31,6 +31,9 @@ fn class(error: &Error) -> &'static str {
         Error::ReadOnly => "ReadOnlyError",
         Error::Closed => "ClosedError",
         Error::FailStopped(_) => "StoppedError",
+        Error::Conflict { .. } => "ConflictError",
+        Error::LockTimeout { .. } => "LockTimeoutError",
+        Error::Deadlock { .. } => "DeadlockError",
         _ => "Error",
     }
 }

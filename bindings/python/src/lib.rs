@@ -6,6 +6,7 @@
 mod arguments;
 mod batch;
 mod chunk;
+mod column_family;
 mod db;
 mod error;
 mod manage;
@@ -14,12 +15,17 @@ mod pairs;
 mod plyvel;
 mod range;
 mod reader;
+mod reads;
 mod report;
 mod snapshot;
+mod space;
 mod steps;
 mod store;
+mod transaction;
+mod transaction_scan;
 mod updates;
 mod walk;
+mod writes;
 
 use pyo3::prelude::*;
 
@@ -29,11 +35,15 @@ mod _terracedb {
     #[pymodule_export]
     use crate::{
         batch::WriteBatch,
+        column_family::ColumnFamily,
         db::Db,
         manage::{destroy, repair},
         pairs::Pairs,
+        reads::Reads,
         snapshot::Snapshot,
+        transaction::Transaction,
         updates::Updates,
+        writes::Writes,
     };
 
     /// The classes of `terracedb.plyvel`.

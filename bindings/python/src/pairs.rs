@@ -1,5 +1,5 @@
 //! Iterators over keys, values or both.
-use crate::{reader::Direction, steps::Steps};
+use crate::{reader::Direction, steps::Steps, transaction_scan::TransactionScan};
 use pyo3::{
     exceptions::PyValueError,
     prelude::*,
@@ -39,10 +39,44 @@ impl Part {
     }
 }
 
+/// Where an iterator gets its pairs from.
+pub enum Source {
+    Steps(Steps),
+    Transaction(TransactionScan),
+}
+
+impl From<Steps> for Source {
+    fn from(steps: Steps) -> Source {
+        Source::Steps(steps)
+    }
+}
+
+impl From<TransactionScan> for Source {
+    fn from(scan: TransactionScan) -> Source {
+        Source::Transaction(scan)
+    }
+}
+
+impl Source {
+    fn step(&mut self, py: Python<'_>, direction: Direction) -> PyResult<Option<(&[u8], &[u8])>> {
+        match self {
+            Source::Steps(steps) => steps.step(py, direction),
+            Source::Transaction(scan) => scan.step(py),
+        }
+    }
+
+    fn check_open(&self, py: Python<'_>) -> PyResult<()> {
+        match self {
+            Source::Steps(steps) => steps.check_open(py),
+            Source::Transaction(scan) => scan.check_open(py),
+        }
+    }
+}
+
 /// A Python iterator over pairs in ascending or descending key order.
 #[pyclass(module = "terracedb")]
 pub struct Pairs {
-    steps: Steps,
+    source: Source,
     direction: Direction,
     part: Part,
     /// Set at the end of the range and after an error. The iterator then stays at its end, even if
@@ -51,9 +85,9 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// Returns an iterator over the parts of the pairs of `steps`.
-    pub fn new(steps: Steps, direction: Direction, part: Part) -> Pairs {
-        Pairs { steps, direction, part, ended: false }
+    /// Returns an iterator over the parts of the pairs of `source`.
+    pub fn new(source: impl Into<Source>, direction: Direction, part: Part) -> Pairs {
+        Pairs { source: source.into(), direction, part, ended: false }
     }
 }
 
@@ -67,14 +101,14 @@ impl Pairs {
         if self.ended {
             return Ok(None);
         }
-        match self.steps.step(py, self.direction) {
+        match self.source.step(py, self.direction) {
             Ok(Some((key, value))) => Ok(Some(self.part.of(py, key, value)?)),
             Ok(None) => {
                 self.ended = true;
                 Ok(None)
             }
             Err(error) => {
-                self.ended = self.steps.check_open(py).is_ok();
+                self.ended = self.source.check_open(py).is_ok();
                 Err(error)
             }
         }

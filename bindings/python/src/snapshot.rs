@@ -1,14 +1,12 @@
 //! The Python class `Snapshot`.
 use crate::{
-    arguments::Bytes,
+    column_family::ColumnFamily,
     db::Db,
-    pairs::{Pairs, Part},
-    range::{Bounds, Range},
-    reader::{Direction, ExtraBounds},
-    steps::{self, Steps},
+    reads::Reads,
+    space::Space,
     store::{Store, drop_detached},
 };
-use pyo3::{exceptions::PyKeyError, prelude::*, types::PyBytes};
+use pyo3::prelude::*;
 use std::sync::{Arc, Mutex, PoisonError};
 use terrace::ReadOptions;
 
@@ -47,109 +45,38 @@ impl Drop for Held {
     }
 }
 
-/// A read-only view of a store at the moment when the snapshot was created.
-#[pyclass(module = "terracedb", frozen, subclass)]
+/// A read-only view of a key space at the moment when the snapshot was created.
+#[pyclass(module = "terracedb", frozen, subclass, extends = Reads)]
 pub struct Snapshot {
-    store: Arc<Store>,
-    held: Held,
-}
-
-impl Snapshot {
-    fn options(&self, py: Python<'_>) -> PyResult<ReadOptions> {
-        self.held.options().ok_or_else(|| self.store.closed(py))
-    }
-
-    fn pairs(&self, py: Python<'_>, part: Part, range: Range<'_>, direction: Direction) -> PyResult<Pairs> {
-        let options = range.within(self.options(py)?);
-        let steps = Steps::new(py, self.store.clone(), options, ExtraBounds::default(), direction)?;
-        Ok(Pairs::new(steps, direction, part))
-    }
-
-    fn value<'py>(&self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let options = self.options(py)?;
-        let value = self.store.run(py, |db| db.get_with(key, &options))?;
-        Ok(value.map(|value| PyBytes::new(py, &value)))
-    }
+    held: Arc<Held>,
 }
 
 #[pymethods]
 impl Snapshot {
+    /// Takes a snapshot of the store `source`, or shows the snapshot `source` in another key space.
     #[new]
-    fn new(py: Python<'_>, db: PyRef<'_, Db>) -> PyResult<Snapshot> {
-        let store = db.store.clone();
-        Ok(Snapshot { held: Held::new(py, &store)?, store })
+    #[pyo3(signature = (source, family=None))]
+    fn new(
+        py: Python<'_>,
+        source: &Bound<'_, PyAny>,
+        family: Option<PyRef<'_, ColumnFamily>>,
+    ) -> PyResult<PyClassInitializer<Snapshot>> {
+        let (space, held) = match (source.cast::<Snapshot>(), &family) {
+            (Ok(other), Some(family)) => (family.space.clone(), other.get().held.clone()),
+            _ => {
+                let store = source.cast::<Db>()?.get().store.clone();
+                let held = Held::new(py, &store)?;
+                (Space::of(store), Arc::new(held))
+            }
+        };
+        let reads = Reads { space, held: Some(held.clone()) };
+        Ok(PyClassInitializer::from(reads).add_subclass(Snapshot { held }))
     }
 
     /// Returns the sequence number of the last visible write.
     #[getter]
     fn sequence(&self) -> u64 {
         self.held.sequence
-    }
-
-    #[pyo3(signature = (key, default=None))]
-    fn get<'py>(
-        &self,
-        py: Python<'py>,
-        key: Bytes<'_>,
-        default: Option<Bound<'py, PyAny>>,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        Ok(self.value(py, &key)?.map(Bound::into_any).or(default))
-    }
-
-    fn __getitem__<'py>(&self, py: Python<'py>, key: Bytes<'_>) -> PyResult<Bound<'py, PyBytes>> {
-        self.value(py, &key)?.ok_or_else(|| PyKeyError::new_err(key.into_owned()))
-    }
-
-    fn __contains__(&self, py: Python<'_>, key: Bytes<'_>) -> PyResult<bool> {
-        Ok(self.value(py, &key)?.is_some())
-    }
-
-    fn __iter__(&self, py: Python<'_>) -> PyResult<Pairs> {
-        self.pairs(py, Part::Keys, Range::default(), Direction::Forward)
-    }
-
-    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        steps::count(py, &self.store, self.options(py)?)
-    }
-
-    fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
-        steps::is_empty(py, &self.store, self.options(py)?).map(|empty| !empty)
-    }
-
-    /// Returns the bounds of a range as bytes, for a view of it.
-    #[pyo3(signature = (start, stop, *, prefix))]
-    fn _bounds<'py>(
-        &self,
-        py: Python<'py>,
-        start: Option<Bytes<'_>>,
-        stop: Option<Bytes<'_>>,
-        prefix: Option<Bytes<'_>>,
-    ) -> PyResult<Bounds<'py>> {
-        self.options(py)?;
-        self.store.check_open(py)?;
-        Ok(Range { start, stop, prefix }.bounds(py))
-    }
-
-    fn _pairs(
-        &self,
-        py: Python<'_>,
-        part: Part,
-        start: Option<Bytes<'_>>,
-        stop: Option<Bytes<'_>>,
-        prefix: Option<Bytes<'_>>,
-        reverse: bool,
-    ) -> PyResult<Pairs> {
-        self.pairs(py, part, Range { start, stop, prefix }, Direction::new(reverse))
-    }
-
-    fn _count(
-        &self,
-        py: Python<'_>,
-        start: Option<Bytes<'_>>,
-        stop: Option<Bytes<'_>>,
-        prefix: Option<Bytes<'_>>,
-    ) -> PyResult<usize> {
-        steps::count(py, &self.store, Range { start, stop, prefix }.within(self.options(py)?))
     }
 
     /// Releases the snapshot, so that obsolete data can be dropped.

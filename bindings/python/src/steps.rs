@@ -2,7 +2,7 @@
 use crate::{
     chunk::{Chunk, PAIRS_FIRST, PAIRS_MAX},
     reader::{Direction, ExtraBounds, Gap, RangeReader},
-    store::Store,
+    space::Space,
     walk::{Ends, Walk},
 };
 use pyo3::prelude::*;
@@ -11,7 +11,7 @@ use terrace::{Cursor, ReadOptions, Result};
 
 /// A position in a range. It sees the store as of its creation.
 pub struct Steps {
-    store: Arc<Store>,
+    space: Space,
     walk: Arc<Walk<RangeReader>>,
     direction: Direction,
     /// The position before the pairs of the chunk.
@@ -28,16 +28,16 @@ impl Steps {
     /// Returns a position at the start of a range, or at its end if the direction is backward.
     pub fn new(
         py: Python<'_>,
-        store: Arc<Store>,
+        space: Space,
         options: ReadOptions,
         bounds: ExtraBounds,
         direction: Direction,
     ) -> PyResult<Steps> {
-        let order = store.order();
-        let walk = store.walk(py, move |db| Ok(RangeReader::new(db.cursor(options), order, bounds)))?;
+        let order = space.store.order();
+        let walk = space.store.walk(py, |db| Ok(RangeReader::new(space.cursor(db, options)?, order, bounds)))?;
         let gap = if direction == Direction::Forward { Gap::Start } else { Gap::End };
         let chunk = Chunk::default();
-        Ok(Steps { store, walk, direction, gap, chunk, continues: false, pairs: PAIRS_FIRST })
+        Ok(Steps { space, walk, direction, gap, chunk, continues: false, pairs: PAIRS_FIRST })
     }
 
     /// Takes the next pair in `direction`. Returns `None` at the end of the range.
@@ -53,7 +53,7 @@ impl Steps {
         if self.chunk.is_used_up()
             && let Some(error) = self.chunk.error.take()
         {
-            return Err(self.store.error(py, &error));
+            return Err(self.space.store.error(py, &error));
         }
         Ok(self.chunk.take())
     }
@@ -68,7 +68,7 @@ impl Steps {
 
     /// Returns an error if the iterator or its store is closed.
     pub fn check_open(&self, py: Python<'_>) -> PyResult<()> {
-        if self.walk.is_ended() { Err(self.store.closed(py)) } else { Ok(()) }
+        if self.walk.is_ended() { Err(self.space.store.closed(py)) } else { Ok(()) }
     }
 
     /// Releases the files that the iterator reads.
@@ -90,7 +90,7 @@ impl Steps {
         let from = (!std::mem::take(&mut self.continues)).then_some(&self.gap);
         let (walk, direction, pairs) = (&self.walk, self.direction, self.pairs);
         let mut chunk = std::mem::take(&mut self.chunk);
-        self.chunk = self.store.wait(py, move || {
+        self.chunk = self.space.store.wait(py, move || {
             walk.with(|reader| reader.fetch(from, direction, pairs, &mut chunk))?;
             Ok(chunk)
         })?;
@@ -101,22 +101,22 @@ impl Steps {
 }
 
 /// Returns whether a range has no pair.
-pub fn is_empty(py: Python<'_>, store: &Store, options: ReadOptions) -> PyResult<bool> {
-    store.run(py, |db| {
-        let mut cursor = db.cursor(options);
+pub fn is_empty(py: Python<'_>, space: &Space, options: ReadOptions) -> PyResult<bool> {
+    space.store.run(py, |db| {
+        let mut cursor = space.cursor(db, options)?;
         cursor.seek_to_first().map(|()| !cursor.valid())
     })
 }
 
 /// Counts the pairs of a range as of the call. The caller can interrupt it.
-pub fn count(py: Python<'_>, store: &Store, options: ReadOptions) -> PyResult<usize> {
-    let walk = store.walk(py, |db| {
-        let mut cursor = db.cursor(options);
+pub fn count(py: Python<'_>, space: &Space, options: ReadOptions) -> PyResult<usize> {
+    let walk = space.store.walk(py, |db| {
+        let mut cursor = space.cursor(db, options)?;
         cursor.seek_to_first().map(|()| cursor)
     })?;
     let mut count = 0;
     loop {
-        let counted = store.wait(py, || walk.with(count_some)?)?;
+        let counted = space.store.wait(py, || walk.with(count_some)?)?;
         if counted == 0 {
             return Ok(count);
         }

@@ -28,6 +28,12 @@ impl<T: Send> Walk<T> {
         self.lock().as_mut().map(read).ok_or(Error::Closed)
     }
 
+    /// Ends the reader and returns it, unless it has ended before.
+    pub fn take(&self) -> Option<T> {
+        self.ended.store(true, Ordering::Release);
+        self.lock().take()
+    }
+
     /// Returns whether the reader has ended.
     pub fn is_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
@@ -54,7 +60,6 @@ pub trait Ends: Send + Sync {
 
 impl<T: Send> Ends for Walk<T> {
     fn end(&self) {
-        self.ended.store(true, Ordering::Release);
-        drop(self.lock().take());
+        drop(self.take());
     }
 }

@@ -454,8 +454,9 @@ def test_writes_survive_the_process(path):
 def test_examples_of_pages_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (pathlib.Path(__file__).parent.parent / page).read_text()
-    (code,) = re.findall(r"```python\n(.*?)```", text, re.S)
-    exec(compile(code, page, "exec"), {})
+    names = {}
+    for code in re.findall(r"```python\n(.*?)```", text, re.S):
+        exec(compile(code, page, "exec"), names)
     assert (tmp_path / "cities").is_dir()
 
 

@@ -27,9 +27,18 @@ def uses(path: str) -> None:
             there = snapshot[b"a"]
         sequence: int = db.write(terracedb.WriteBatch())
         db.wait_durable(sequence)
+        users: terracedb.ColumnFamily = db.create_column_family("users")
+        names: list[str] = db.column_families()
+        with db.transaction(isolation="snapshot", locking="pessimistic", lock_timeout=2.5) as transaction:
+            maybe: Optional[bytes] = transaction.get_for_update(b"a")
+            transaction.column_family(users)[b"a"] = maybe or there
+        length: int = db.transact(lambda t: len(t[b"a"]), sync=True)
+        users.update({b"a": b"1"})
+        batch.put(b"a", b"", family=users)
+        db.transaction(isolation="none")  # type: ignore[arg-type]
         db.put("text", b"")  # type: ignore[arg-type]
         db.get_many([1])  # type: ignore[list-item]
-    print(value, number, many, keys, view, pairs, both, first, version)
+    print(value, number, many, keys, view, pairs, both, first, version, names, length)
 
 
 def uses_plyvel(path: str) -> None:

@@ -83,7 +83,7 @@ unsafe extern "C" fn leveldb_writebatch_iterate(batch: &Batch, state: *mut c_voi
             match op {
                 Op::Put(key, value) => put(state, key.as_ptr(), key.len(), value.as_ptr(), value.len()),
                 Op::Delete(key) => deleted(state, key.as_ptr(), key.len()),
-                _ => {} // the interface adds no range deletes and no column families
+                _ => {} // LevelDB's callbacks have neither column families nor range deletes
             }
         }
     }

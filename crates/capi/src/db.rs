@@ -123,8 +123,7 @@ unsafe extern "C" fn leveldb_get(
     // SAFETY: guaranteed by the caller.
     let key = unsafe { memory::bytes(key, keylen) };
     let value = errptr.of(db.0.get_with(key, &options.resolve())).flatten();
-    *vallen = value.as_ref().map_or(0, Vec::len);
-    value.map_or(ptr::null_mut(), |value| memory::copy(&value))
+    memory::copy_value(value, vallen)
 }
 
 /// # Safety

@@ -36,6 +36,9 @@ pub enum Kind {
     NotSupported = 3,
     InvalidArgument = 4,
     IoError = 5,
+    /// A conflict of transactions. LevelDB has no number for it: `terrace_error_kind` calls it an
+    /// I/O error.
+    Busy = 6,
 }
 
 impl Kind {
@@ -50,6 +53,7 @@ impl Kind {
             Kind::NotSupported => "Not implemented: ",
             Kind::InvalidArgument => "Invalid argument: ",
             Kind::IoError => "IO error: ",
+            Kind::Busy => "Resource busy: ",
         }
     }
 }
@@ -78,6 +82,8 @@ impl Message {
 impl From<Error> for Message {
     fn from(error: Error) -> Message {
         let kind = match &error {
+            error if error.is_retryable() => Kind::Busy,
+            Error::Missing { what: "column family", .. } => Kind::InvalidArgument,
             Error::Corrupt { .. } | Error::Bug(_) => Kind::Corruption,
             Error::Missing { what, .. } if !what.starts_with("store") => Kind::Corruption, // a file that the store names
             Error::Missing { .. } | Error::Invalid(_) => Kind::InvalidArgument,

@@ -1,8 +1,47 @@
 //! The C handle `leveldb_iterator_t`: a cursor that stores its last error, because the functions
 //! that move it cannot return an error.
 #![expect(unsafe_code, reason = "C passes pointers with lengths")]
-use crate::{error::Failure, memory};
-use terrace::{Cursor, Error, Result};
+use crate::{error::Failure, extra::transaction_cursor::TransactionCursor, memory};
+use terrace::{Error, Result};
+
+/// What an iterator moves over.
+#[expect(clippy::large_enum_variant, reason = "each iterator has an allocation of its own")]
+pub enum Cursor {
+    Store(terrace::Cursor),
+    Transaction(TransactionCursor),
+}
+
+/// Defines methods of [`Cursor`] that call the method of the same name.
+macro_rules! forward {
+    ($($name:ident($($argument:ident: $kind:ty)?) -> $result:ty $(, $mutable:ident)?;)*) => {$(
+        #[inline]
+        pub fn $name(&$($mutable)? self $(, $argument: $kind)?) -> $result {
+            match self {
+                Cursor::Store(cursor) => cursor.$name($($argument)?),
+                Cursor::Transaction(cursor) => cursor.$name($($argument)?),
+            }
+        }
+    )*};
+}
+
+impl Cursor {
+    forward! {
+        valid() -> bool;
+        key() -> &[u8];
+        value() -> &[u8];
+        seek_to_first() -> Result<()>, mut;
+        seek_to_last() -> Result<()>, mut;
+        seek(key: &[u8]) -> Result<()>, mut;
+        next() -> Result<()>, mut;
+        prev() -> Result<()>, mut;
+    }
+}
+
+impl From<terrace::Cursor> for Cursor {
+    fn from(cursor: terrace::Cursor) -> Cursor {
+        Cursor::Store(cursor)
+    }
+}
 
 /// `leveldb_iterator_t`.
 pub struct Iterator {
@@ -13,8 +52,8 @@ pub struct Iterator {
 
 impl Iterator {
     /// Returns an iterator that is not positioned yet.
-    pub fn new(cursor: Cursor) -> Iterator {
-        Iterator { cursor, error: None }
+    pub fn new(cursor: impl Into<Cursor>) -> Iterator {
+        Iterator { cursor: cursor.into(), error: None }
     }
 
     /// Moves the cursor, and stores the error of the move.

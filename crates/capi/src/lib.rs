@@ -10,9 +10,9 @@
 //! The headers require the following from C programs. The functions cannot check these
 //! requirements, and their `unsafe` code relies on them:
 //! - A handle is from the function that creates its kind, and has not been destroyed. Only one
-//!   thread at a time uses a handle, except a `leveldb_t`, which several threads may use. Therefore
-//!   the functions declare handles as references and boxes, which are plain pointers in C. A
-//!   pointer that may be `NULL` is an `Option`.
+//!   thread at a time uses a handle, except that several threads may use a `leveldb_t`, a column
+//!   family or a transaction. Therefore the functions declare handles as references and boxes,
+//!   which are plain pointers in C. A pointer that may be `NULL` is an `Option`.
 //! - A pointer with a length refers to that many readable bytes, which do not change during the
 //!   call.
 //! - A name is zero-terminated.

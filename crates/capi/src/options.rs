@@ -205,6 +205,19 @@ impl ReadOptions {
             None => options,
         }
     }
+
+    /// Returns the engine's read options for the keys from a start (included) to a limit
+    /// (excluded).
+    pub fn within(&self, (start, limit): (Option<&[u8]>, Option<&[u8]>)) -> terrace::ReadOptions {
+        let mut options = self.resolve();
+        if let Some(start) = start {
+            options = options.from(start);
+        }
+        if let Some(limit) = limit {
+            options = options.to(limit);
+        }
+        options
+    }
 }
 
 #[unsafe(no_mangle)]

@@ -17,37 +17,47 @@ gets `RuntimeError`. While a call waits for storage, other Python threads can ru
 
 from ._errors import (
     ClosedError,
+    ConflictError,
     CorruptError,
+    DeadlockError,
     Error,
     InUseError,
     InvalidError,
+    LockTimeoutError,
     MissingError,
     NoSpaceError,
     ReadOnlyError,
+    RetryableError,
     StoppedError,
     StorageError,
     UnsupportedError,
 )
-from ._mapping import Db, Snapshot, open, open_in_memory
+from ._mapping import ColumnFamily, Db, Snapshot, Transaction, open, open_in_memory
 from ._terracedb import Pairs, Updates, WriteBatch, __version__, destroy, repair
 from ._views import Items, Keys, Values
 
 __all__ = [
     "ClosedError",
+    "ColumnFamily",
+    "ConflictError",
     "CorruptError",
     "Db",
+    "DeadlockError",
     "Error",
     "InUseError",
     "InvalidError",
     "Items",
     "Keys",
+    "LockTimeoutError",
     "MissingError",
     "NoSpaceError",
     "Pairs",
     "ReadOnlyError",
+    "RetryableError",
     "Snapshot",
     "StoppedError",
     "StorageError",
+    "Transaction",
     "UnsupportedError",
     "Updates",
     "Values",

@@ -22,7 +22,7 @@ class InUseError(Error):
 
 
 class MissingError(Error):
-    """A store, or a file that a store refers to, does not exist."""
+    """A store, a file that a store refers to, or a column family does not exist."""
 
 
 class UnsupportedError(Error):
@@ -39,6 +39,22 @@ class ReadOnlyError(Error):
 
 class ClosedError(Error, ValueError):
     """The store was closed, or the snapshot was released."""
+
+
+class RetryableError(Error):
+    """A transaction failed only because of other transactions or writes. Run it again, as `Db.transact` does."""
+
+
+class ConflictError(RetryableError):
+    """Another write changed what the transaction depends on. Nothing was written."""
+
+
+class LockTimeoutError(RetryableError):
+    """Another transaction did not release a lock in time."""
+
+
+class DeadlockError(RetryableError):
+    """The transaction would wait for a lock of a transaction that waits for it. Roll it back."""
 
 
 class StoppedError(Error):

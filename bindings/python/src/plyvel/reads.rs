@@ -4,6 +4,7 @@ use crate::{
     arguments::Bytes,
     reader::{Direction, ExtraBounds},
     snapshot::Held,
+    space::Space,
     steps::Steps,
     store::Store,
 };
@@ -120,7 +121,7 @@ impl Reads {
         values: bool,
     ) -> PyResult<Iterator> {
         let direction = Direction::new(reverse);
-        let steps = Steps::new(py, self.store.clone(), options, bounds, direction)?;
+        let steps = Steps::new(py, Space::of(self.store.clone()), options, bounds, direction)?;
         Ok(Iterator::new(steps, direction, self.prefix.clone(), keys, values))
     }
 }

@@ -1,5 +1,6 @@
 /* Terrace's additions to LevelDB's C interface: presets and options by name, durability, kinds of
- * errors, stores in memory, a logger, reads and writes with fewer copies, and functions for bindings. */
+ * errors, stores in memory, a logger, reads and writes with fewer copies, functions for bindings,
+ * column families and transactions. */
 #ifndef TERRACE_C_H_
 #define TERRACE_C_H_
 
@@ -89,7 +90,8 @@ void terrace_filterpolicy_create_filter(const leveldb_filterpolicy_t* policy, co
 uint8_t terrace_filterpolicy_key_may_match(const leveldb_filterpolicy_t* policy, const char* key, size_t keylen,
                                            const char* filter, size_t length);
 
-/* Kinds of errors. The numbers never change. Later versions may add numbers. */
+/* Kinds of errors. The numbers never change. The texts of the three kinds of failed transactions
+ * begin with "Resource busy: ", which LevelDB does not have. Later versions may add numbers. */
 enum {
   terrace_kind_corruption = 1,    /* bytes or a file of the store are wrong or missing; see leveldb_repair_db */
   terrace_kind_io_error = 2,      /* the operating system reported an error */
@@ -103,8 +105,16 @@ enum {
   terrace_kind_stopped = 10,      /* an earlier write failed; reopen the store to write again */
   terrace_kind_sequence_gone = 11,/* the requested part of the history no longer exists */
   terrace_kind_forked = 12,       /* the process was forked from the one that opened the store */
-  terrace_kind_bug = 13           /* a violated invariant of the library */
+  terrace_kind_bug = 13,          /* a violated invariant of the library */
+  terrace_kind_conflict = 14,     /* another write changed what a transaction depends on */
+  terrace_kind_lock_timeout = 15, /* another transaction did not release a lock in time */
+  terrace_kind_deadlock = 16,     /* transactions would wait for each other's locks forever */
+  terrace_kind_missing_column_family = 17 /* the store has no column family of this name */
 };
+
+/* Returns 1 if a transaction that failed with an error of this kind may succeed when it runs again
+ * from its begin: a conflict, a lock timeout or a deadlock. Otherwise returns 0. */
+uint8_t terrace_kind_is_retryable(int kind);
 
 /* Returns the kind of the last error that a function of this library has stored through an errptr
  * in the calling thread, or 0 if there was none. A call that succeeds leaves the kind unchanged, so
@@ -171,7 +181,7 @@ size_t terrace_iter_read(leveldb_iterator_t* iterator, uint8_t backward, char* b
  * (docs/format/batch.md). Its sequence number is ignored. Returns the sequence number of the last
  * operation, or 0 on failure. Operation 0x0f deletes the keys from a first key (included) to a
  * second one (excluded); this needs a store that was made with option range_tombstones=on. The
- * batch cannot name column families. */
+ * batch cannot name column families; terrace_write_bytes_cf accepts such a batch. */
 uint64_t terrace_write_bytes(leveldb_t* db, const leveldb_writeoptions_t* options, const char* batch, size_t length,
                              char** errptr);
 
@@ -197,6 +207,184 @@ uint64_t terrace_checkpoint(leveldb_t* db, const char* name, char** errptr);
 
 /* Resumes writes after a full disk (terrace_kind_no_space), once there is free space again. */
 void terrace_resume(leveldb_t* db, char** errptr);
+
+/* Column families: key spaces of one store, which share its write-ahead log. A batch over several
+ * families is atomic, and a snapshot shows all of them at one moment. The functions that name no
+ * family use the family "default", which every store has. A store with another family cannot be
+ * opened by LevelDB.
+ *
+ * Several threads may use a handle at the same time. Destroy all handles before the store is closed:
+ * they keep the directory locked. A write through a handle after the close fails with
+ * terrace_kind_closed, and every call after the family was dropped with terrace_kind_invalid. */
+typedef struct terrace_column_family_t terrace_column_family_t;
+
+/* Works like terrace_open, and sets families[i] to a handle of the family names[i]. Families that
+ * do not exist are created if the options have create_if_missing; otherwise the open fails with
+ * terrace_kind_missing_column_family. On failure the array is unchanged. */
+leveldb_t* terrace_open_column_families(const leveldb_options_t* options, const char* name, size_t num_families,
+                                        const char* const* names, terrace_column_family_t** families, char** errptr);
+/* Creates a family, which survives a power cut when the call returns. Fails with
+ * terrace_kind_invalid if it exists. */
+terrace_column_family_t* terrace_create_column_family(leveldb_t* db, const char* name, char** errptr);
+/* Returns a handle of a family, or fails with terrace_kind_missing_column_family. */
+terrace_column_family_t* terrace_get_column_family(leveldb_t* db, const char* name, char** errptr);
+/* Deletes a family with all its pairs, durably. Its iterators stay readable. Handles of it remain to
+ * be destroyed. */
+void terrace_drop_column_family(leveldb_t* db, const char* name, char** errptr);
+/* Releases a handle; the family stays. Does nothing if `family` is NULL. */
+void terrace_column_family_destroy(terrace_column_family_t* family);
+/* Returns the name, which is not zero-terminated, and is valid until the handle is destroyed. */
+const char* terrace_column_family_name(const terrace_column_family_t* family, size_t* length);
+/* Returns the names of all families in the order of their creation, zero-terminated, and sets
+ * *count to their number. The caller releases them with terrace_list_column_families_destroy. */
+char** terrace_list_column_families(leveldb_t* db, size_t* count);
+void terrace_list_column_families_destroy(char** names, size_t count);
+
+/* Each of these functions works like the function without _cf, in a column family. */
+void terrace_put_cf(terrace_column_family_t* family, const leveldb_writeoptions_t* options, const char* key,
+                    size_t keylen, const char* val, size_t vallen, char** errptr);
+void terrace_delete_cf(terrace_column_family_t* family, const leveldb_writeoptions_t* options, const char* key,
+                       size_t keylen, char** errptr);
+void terrace_delete_range_cf(terrace_column_family_t* family, const leveldb_writeoptions_t* options,
+                             const char* start_key, size_t start_key_len, const char* limit_key, size_t limit_key_len,
+                             char** errptr);
+char* terrace_get_cf(terrace_column_family_t* family, const leveldb_readoptions_t* options, const char* key,
+                     size_t keylen, size_t* vallen, char** errptr);
+terrace_pinned_t* terrace_get_pinned_cf(terrace_column_family_t* family, const leveldb_readoptions_t* options,
+                                        const char* key, size_t keylen, char** errptr);
+void terrace_multi_get_cf(terrace_column_family_t* family, const leveldb_readoptions_t* options, size_t num_keys,
+                          const char* const* keys, const size_t* key_lengths, char** values, size_t* value_lengths,
+                          char** errptr);
+leveldb_iterator_t* terrace_create_iterator_cf(terrace_column_family_t* family, const leveldb_readoptions_t* options);
+leveldb_iterator_t* terrace_create_range_iterator_cf(terrace_column_family_t* family,
+                                                     const leveldb_readoptions_t* options, const char* start_key,
+                                                     size_t start_key_len, const char* limit_key,
+                                                     size_t limit_key_len);
+void terrace_compact_range_cf(terrace_column_family_t* family, const char* start_key, size_t start_key_len,
+                              const char* limit_key, size_t limit_key_len, char** errptr);
+uint64_t terrace_approximate_size_cf(terrace_column_family_t* family, const char* start_key, size_t start_key_len,
+                                     const char* limit_key, size_t limit_key_len, char** errptr);
+
+/* Adds the entries of SSTables to a family, atomically and durably, as newer than all entries of
+ * the family. The files stay. Returns the number of puts and deletes, or 0 on failure. */
+uint64_t terrace_ingest_cf(terrace_column_family_t* family, const char* const* paths, size_t num_paths, char** errptr);
+/* Writes the pairs from `start_key` (included) to `limit_key` (excluded) as SSTables 000001.ldb and so
+ * on into an existing directory. A key that is NULL is no bound. No file is replaced. Returns the
+ * number of files, or 0 on failure. */
+size_t terrace_export_cf(terrace_column_family_t* family, const leveldb_readoptions_t* options, const char* directory,
+                         const char* start_key, size_t start_key_len, const char* limit_key, size_t limit_key_len,
+                         char** errptr);
+
+/* Operations of a batch on a column family. The batch can be written only to the store of its
+ * families. leveldb_writebatch_iterate leaves these operations out. A range delete needs a store that
+ * was made with option range_tombstones=on: any other store refuses the batch. */
+void terrace_writebatch_put_cf(leveldb_writebatch_t* batch, terrace_column_family_t* family, const char* key,
+                               size_t klen, const char* val, size_t vlen);
+void terrace_writebatch_delete_cf(leveldb_writebatch_t* batch, terrace_column_family_t* family, const char* key,
+                                  size_t klen);
+void terrace_writebatch_delete_range_cf(leveldb_writebatch_t* batch, terrace_column_family_t* family,
+                                        const char* start_key, size_t start_key_len, const char* limit_key,
+                                        size_t limit_key_len);
+
+/* Works like terrace_write_bytes, for a batch that may name column families. The number of a family
+ * in the encoding is its place in `families`: 1 for families[0], and so on. If `options` is NULL,
+ * works like terrace_write_bytes_unlogged. */
+uint64_t terrace_write_bytes_cf(leveldb_t* db, const leveldb_writeoptions_t* options,
+                                terrace_column_family_t* const* families, size_t num_families, const char* batch,
+                                size_t length, char** errptr);
+
+/* Options of a transaction. */
+typedef struct terrace_transaction_options_t terrace_transaction_options_t;
+
+enum {
+  terrace_isolation_serializable = 0, /* the commit also checks the keys and ranges that were read */
+  terrace_isolation_snapshot = 1 /* the commit checks written keys and those of terrace_transaction_get_for_update */
+};
+enum {
+  terrace_locking_optimistic = 0, /* nothing waits; conflicts are found at the commit */
+  terrace_locking_pessimistic = 1 /* writes and terrace_transaction_get_for_update lock their keys */
+};
+
+terrace_transaction_options_t* terrace_transaction_options_create(void);
+/* Does nothing if `options` is NULL. */
+void terrace_transaction_options_destroy(terrace_transaction_options_t* options);
+/* Sets the isolation; by default, and for any other number, serializable. */
+void terrace_transaction_options_set_isolation(terrace_transaction_options_t* options, int isolation);
+/* Sets the locking; by default, and for any other number, optimistic. */
+void terrace_transaction_options_set_locking(terrace_transaction_options_t* options, int locking);
+/* Sets the longest wait for a lock; by default 1000 milliseconds. */
+void terrace_transaction_options_set_lock_timeout(terrace_transaction_options_t* options, uint64_t milliseconds);
+
+/* A transaction: it reads one moment of the store, that of its first call, and its own writes, which
+ * nobody else sees before the commit.
+ *
+ * Several threads may use a transaction at the same time, except for its destruction. After the
+ * commit or the rollback every call fails with terrace_kind_invalid. Destroy all transactions and
+ * their iterators before the store is closed: they keep the directory locked. A commit after the
+ * close fails with terrace_kind_closed. */
+typedef struct terrace_transaction_t terrace_transaction_t;
+
+/* Begins a transaction. Options that are NULL are the default options. */
+terrace_transaction_t* terrace_transaction_begin(leveldb_t* db, const terrace_transaction_options_t* options);
+/* Makes the writes of the transaction visible together, with the durability of the options, and
+ * releases its locks. Returns the sequence number of the last write. Returns 0 on failure, and
+ * nothing was written then: see terrace_kind_is_retryable. The transaction ends in both cases. */
+uint64_t terrace_transaction_commit(terrace_transaction_t* transaction, const leveldb_writeoptions_t* options,
+                                    char** errptr);
+/* Discards the writes of the transaction and releases its locks. */
+void terrace_transaction_rollback(terrace_transaction_t* transaction, char** errptr);
+/* Releases the transaction, and rolls it back if it has not ended. Does nothing if it is NULL. */
+void terrace_transaction_destroy(terrace_transaction_t* transaction);
+
+/* Remembers the present state of the writes. */
+void terrace_transaction_set_savepoint(terrace_transaction_t* transaction, char** errptr);
+/* Discards all writes since the newest savepoint, and the savepoint. Locks are kept. Fails with
+ * terrace_kind_invalid if there is no savepoint. */
+void terrace_transaction_rollback_to_savepoint(terrace_transaction_t* transaction, char** errptr);
+
+/* Works like leveldb_get, in a transaction. */
+char* terrace_transaction_get(terrace_transaction_t* transaction, const char* key, size_t keylen, size_t* vallen,
+                              char** errptr);
+/* Works like terrace_transaction_get. The commit fails if another write changes the key, with every
+ * isolation. A pessimistic transaction locks the key until its end, and waits if another one has the
+ * lock: see terrace_kind_lock_timeout and terrace_kind_deadlock. */
+char* terrace_transaction_get_for_update(terrace_transaction_t* transaction, const char* key, size_t keylen,
+                                         size_t* vallen, char** errptr);
+/* Sets or deletes a key. A pessimistic transaction locks the key. */
+void terrace_transaction_put(terrace_transaction_t* transaction, const char* key, size_t keylen, const char* val,
+                             size_t vallen, char** errptr);
+void terrace_transaction_delete(terrace_transaction_t* transaction, const char* key, size_t keylen, char** errptr);
+/* Deletes all keys from `start_key` (included) to `limit_key` (excluded), and locks none of them. The
+ * commit fails if another write changes a key of the range. */
+void terrace_transaction_delete_range(terrace_transaction_t* transaction, const char* start_key, size_t start_key_len,
+                                      const char* limit_key, size_t limit_key_len, char** errptr);
+/* Returns an iterator over the pairs that the transaction sees, from `start_key` (included) to
+ * `limit_key` (excluded). A key that is NULL is no bound. A snapshot in the options has no effect.
+ * Each seek and each change of direction shows the writes of the transaction until then. After the
+ * end of the transaction the moves fail with terrace_kind_invalid. */
+leveldb_iterator_t* terrace_transaction_create_iterator(terrace_transaction_t* transaction,
+                                                        const leveldb_readoptions_t* options, const char* start_key,
+                                                        size_t start_key_len, const char* limit_key,
+                                                        size_t limit_key_len);
+
+/* Each of these functions works like the function without _cf, in a column family of the store. A
+ * family of another store fails with terrace_kind_invalid. */
+char* terrace_transaction_get_cf(terrace_transaction_t* transaction, terrace_column_family_t* family, const char* key,
+                                 size_t keylen, size_t* vallen, char** errptr);
+char* terrace_transaction_get_for_update_cf(terrace_transaction_t* transaction, terrace_column_family_t* family,
+                                            const char* key, size_t keylen, size_t* vallen, char** errptr);
+void terrace_transaction_put_cf(terrace_transaction_t* transaction, terrace_column_family_t* family, const char* key,
+                                size_t keylen, const char* val, size_t vallen, char** errptr);
+void terrace_transaction_delete_cf(terrace_transaction_t* transaction, terrace_column_family_t* family,
+                                   const char* key, size_t keylen, char** errptr);
+void terrace_transaction_delete_range_cf(terrace_transaction_t* transaction, terrace_column_family_t* family,
+                                         const char* start_key, size_t start_key_len, const char* limit_key,
+                                         size_t limit_key_len, char** errptr);
+leveldb_iterator_t* terrace_transaction_create_iterator_cf(terrace_transaction_t* transaction,
+                                                           terrace_column_family_t* family,
+                                                           const leveldb_readoptions_t* options, const char* start_key,
+                                                           size_t start_key_len, const char* limit_key,
+                                                           size_t limit_key_len);
 
 #ifdef __cplusplus
 }

@@ -1,9 +1,13 @@
 //! Iterators over a key range that copy many pairs per call. They serve languages in which each
 //! call of a C function is slow.
 #![expect(unsafe_code, reason = "C passes pointers with lengths, and a buffer")]
-use crate::{db::Db, iterator::Iterator, memory, options::ReadOptions};
+use crate::{
+    db::Db,
+    iterator::{Cursor, Iterator},
+    memory,
+    options::ReadOptions,
+};
 use std::ptr;
-use terrace::Cursor;
 
 /// Length of the two numbers before each pair of a chunk, in bytes.
 const HEAD_BYTES: usize = 8;
@@ -20,15 +24,8 @@ unsafe extern "C" fn terrace_create_range_iterator(
     limit_key_len: usize,
 ) -> Box<Iterator> {
     // SAFETY: guaranteed by the caller.
-    let bound = |key: *const u8, length| (!key.is_null()).then(|| unsafe { memory::bytes(key, length) });
-    let mut options = options.resolve();
-    if let Some(start) = bound(start_key, start_key_len) {
-        options = options.from(start);
-    }
-    if let Some(limit) = bound(limit_key, limit_key_len) {
-        options = options.to(limit);
-    }
-    Box::new(Iterator::new(db.0.cursor(options)))
+    let bounds = unsafe { (memory::bound(start_key, start_key_len), memory::bound(limit_key, limit_key_len)) };
+    Box::new(Iterator::new(db.0.cursor(options.within(bounds))))
 }
 
 /// # Safety

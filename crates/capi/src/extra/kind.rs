@@ -25,6 +25,7 @@ pub fn number(error: &Error) -> c_int {
         // The first arm includes a store whose writes have stopped because its disk was full.
         error if error.is_no_space() => 3,
         Error::Corrupt { .. } => 1,
+        Error::Missing { what: "column family", .. } => 17,
         Error::Missing { what, .. } if !what.starts_with("store") => 1, // a file that the store names
         Error::InUse { .. } => 4,
         Error::Missing { .. } => 5,
@@ -36,6 +37,9 @@ pub fn number(error: &Error) -> c_int {
         Error::SequenceGone { .. } => 11,
         Error::Forked { .. } => 12,
         Error::Bug(_) => 13,
+        Error::Conflict { .. } => 14,
+        Error::LockTimeout { .. } => 15,
+        Error::Deadlock { .. } => 16,
         _ => 2,
     }
 }
@@ -47,12 +51,18 @@ pub fn number_of_kind(kind: Kind) -> c_int {
         Kind::NotFound | Kind::IoError => 2, // the operating system did not find a file
         Kind::InvalidArgument => 6,
         Kind::NotSupported => 7,
+        Kind::Busy => 14,
     }
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn terrace_last_error_kind() -> c_int {
     LAST.get()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn terrace_kind_is_retryable(kind: c_int) -> u8 {
+    matches!(kind, 14..=16).into()
 }
 
 #[cfg(test)]
@@ -84,6 +94,10 @@ mod tests {
             ("sequence_gone", Error::SequenceGone { wanted: 1, oldest: 2 }),
             ("forked", Error::Forked { object: object(), pid: 1, own: 2 }),
             ("bug", Error::Bug(detail())),
+            ("conflict", Error::Conflict { family: object(), key: Vec::new() }),
+            ("lock_timeout", Error::LockTimeout { key: Vec::new() }),
+            ("deadlock", Error::Deadlock { cycle: detail() }),
+            ("missing_column_family", Error::Missing { what: "column family", object: object() }),
         ];
         for (name, error) in cases {
             let declared = format!("  terrace_kind_{name} = {}", number(&error));
@@ -91,6 +105,7 @@ mod tests {
             let line = line.unwrap_or_else(|| panic!("the header has no {name}"));
             let rest = line.strip_prefix(&declared);
             let is_whole_number = rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()));
+            assert_eq!(terrace_kind_is_retryable(number(&error)) != 0, error.is_retryable(), "{error:?}");
             assert!(is_whole_number, "{error:?} has the number {}, but the header has: {line}", number(&error));
         }
     }

@@ -6,9 +6,17 @@
 //! - `chunk`: iterators over a key range that copy many pairs per call
 //! - `write`: encoded batches, writes without a WAL, range deletes
 //! - `whole`: compaction, checkpoint and resumption of a store
+//! - `family`, `family_reads`, `family_writes`: column families
+//! - `transaction`, `transaction_ops`, `transaction_cursor`: transactions
 mod chunk;
+mod family;
+mod family_reads;
+mod family_writes;
 pub mod kind;
 mod open;
 mod read;
+mod transaction;
+pub mod transaction_cursor;
+mod transaction_ops;
 mod whole;
 mod write;

@@ -45,20 +45,39 @@ unsafe extern "C" fn terrace_multi_get(
     value_lengths: *mut usize,
     errptr: &mut Failure,
 ) {
-    if num_keys == 0 {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        multi_get((num_keys, keys, key_lengths), (values, value_lengths), errptr, |keys| {
+            db.0.multi_get_with(keys, &options.resolve())
+        });
+    }
+}
+
+/// Looks up keys with `look_up`, and stores copies of their values.
+///
+/// # Safety
+/// All four arrays have as many elements as the number in `keys`, and the keys have the given
+/// lengths.
+pub unsafe fn multi_get(
+    (count, keys, key_lengths): (usize, *const *const u8, *const usize),
+    (values, value_lengths): (*mut *mut u8, *mut usize),
+    errptr: &mut Failure,
+    look_up: impl FnOnce(&[&[u8]]) -> Vec<terrace::Result<Option<Vec<u8>>>>,
+) {
+    if count == 0 {
         return; // the arrays may then be NULL
     }
-    // SAFETY: `at` is below `num_keys`; the arrays and lengths are guaranteed by the caller.
+    // SAFETY: `at` is below `count`; the arrays and lengths are guaranteed by the caller.
     let key = |at| unsafe { memory::bytes(*keys.add(at), *key_lengths.add(at)) };
-    let keys: Vec<&[u8]> = (0..num_keys).map(key).collect();
-    let found: terrace::Result<Vec<_>> = db.0.multi_get_with(&keys, &options.resolve()).into_iter().collect();
-    let found = errptr.of(found).unwrap_or_else(|| vec![None; num_keys]);
-    // SAFETY: the caller guarantees the sizes of the two arrays. The memory may be uninitialised in
-    // C, but any bits in it are valid pointers and numbers.
+    let keys: Vec<&[u8]> = (0..count).map(key).collect();
+    let found: terrace::Result<Vec<_>> = look_up(&keys).into_iter().collect();
+    let found = errptr.of(found).unwrap_or_else(|| vec![None; count]);
+    // SAFETY: guaranteed by the caller. C may pass uninitialised memory, in which any bits are
+    // valid pointers and numbers.
     let (values, lengths) = unsafe {
-        ptr::write_bytes(values, 0, num_keys);
-        ptr::write_bytes(value_lengths, 0, num_keys);
-        (slice::from_raw_parts_mut(values, num_keys), slice::from_raw_parts_mut(value_lengths, num_keys))
+        ptr::write_bytes(values, 0, count);
+        ptr::write_bytes(value_lengths, 0, count);
+        (slice::from_raw_parts_mut(values, count), slice::from_raw_parts_mut(value_lengths, count))
     };
     for ((found, value), length) in found.iter().zip(values).zip(lengths) {
         if let Some(found) = found {

@@ -1,34 +1,5 @@
 /* extra PATH: calls the functions of terrace/c.h for bindings, and checks kinds of errors. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "terrace/c.h"
-
-#define CHECK(condition)                                                \
-  do {                                                                  \
-    if (!(condition)) {                                                 \
-      fprintf(stderr, "line %d: %s is false\n", __LINE__, #condition);  \
-      exit(1);                                                          \
-    }                                                                   \
-  } while (0)
-
-static char* err;
-static leveldb_readoptions_t* ropt;
-static leveldb_writeoptions_t* wopt;
-
-static void works(void) {
-  if (err == NULL) return;
-  fprintf(stderr, "%s\n", err);
-  exit(1);
-}
-
-static void fails(int kind) {
-  CHECK(err != NULL);
-  CHECK(terrace_last_error_kind() == kind);
-  leveldb_free(err);
-  err = NULL;
-}
+#include "check.h"
 
 static void put(leveldb_t* db, const char* key, const char* value) {
   leveldb_put(db, wopt, key, strlen(key), value, strlen(value), &err);

@@ -39,7 +39,7 @@ impl Kit {
         let program = self.0.path().join(format!("{name}-{}", against as u8));
         let mut compiler = Command::new("cc");
         compiler.args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-g", "-O1"]);
-        compiler.arg(repository().join(format!("tests/c/{name}.c"))).arg("-o").arg(&program);
+        compiler.arg(repository().join(format!("tests/c/{name}.c"))).args(["-pthread", "-o"]).arg(&program);
         let library = |name: &str| self.0.path().join(name);
         match against {
             Against::LevelDb => compiler.arg("-lleveldb"),

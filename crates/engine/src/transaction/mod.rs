@@ -13,19 +13,18 @@
 //! Usually this check needs no I/O, because memtables have all writes since the snapshot. If they
 //! do not, the leader also searches SSTables, while it holds the leader state.
 mod delta;
+mod ranges;
 mod scan;
 mod watch;
 
 use crate::{
-    ColumnFamily, Db, Error, ReadOptions, Result, Scan, Snapshot, WriteOptions,
+    ColumnFamily, Db, Error, ReadOptions, Result, Snapshot, WriteOptions,
     locks::LockKey,
-    read::{changes::WatchedRange, scan::ReadRange},
     write::{ConditionalWrite, WriteRequest},
 };
 use delta::{Delta, OrderedKey};
 use parking_lot::Mutex;
 pub use scan::TransactionScan;
-use scan::Watch;
 use std::{
     sync::{
         Arc,
@@ -111,7 +110,8 @@ pub struct Transaction {
     options: TransactionOptions,
     /// The number of the transaction, under which it owns locks.
     id: u64,
-    state: Mutex<State>,
+    /// Shared with the scans of a serializable transaction, which report what they have read.
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Default)]
@@ -135,7 +135,7 @@ impl Db {
     /// Begins a transaction.
     pub fn begin(&self, options: TransactionOptions) -> Transaction {
         let id = TRANSACTIONS.fetch_add(1, Ordering::Relaxed);
-        Transaction { db: self.clone(), options, id, state: Mutex::default() }
+        Transaction { db: self.clone(), options, id, state: Arc::default() }
     }
 
     /// Runs `body` in a transaction and commits it. If another transaction or write prevents the
@@ -232,48 +232,6 @@ impl Transaction {
         self.db.look_up_now(family, key, &ReadOptions::new().snapshot(&snapshot), |value| value.to_vec())
     }
 
-    /// Returns the pairs of a range of the default column family in key order. A snapshot in
-    /// `options` has no effect. A serializable transaction watches the part of the range that was
-    /// read: up to the last pair that the iterator has returned, or all of it if the iterator has
-    /// ended. The commit fails if another write changes a watched key.
-    pub fn scan(&self, options: ReadOptions) -> TransactionScan<'_> {
-        self.scan_in(FamilyId::DEFAULT, options, false)
-    }
-
-    /// Works like [`scan`](Transaction::scan), in reverse key order.
-    pub fn scan_reverse(&self, options: ReadOptions) -> TransactionScan<'_> {
-        self.scan_in(FamilyId::DEFAULT, options, true)
-    }
-
-    /// Works like [`scan`](Transaction::scan), in a column family.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for a family of another store.
-    pub fn scan_cf(&self, family: &ColumnFamily, options: ReadOptions) -> Result<TransactionScan<'_>> {
-        Ok(self.scan_in(self.own(family)?, options, false))
-    }
-
-    /// Works like [`scan_reverse`](Transaction::scan_reverse), in a column family.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for a family of another store.
-    pub fn scan_reverse_cf(&self, family: &ColumnFamily, options: ReadOptions) -> Result<TransactionScan<'_>> {
-        Ok(self.scan_in(self.own(family)?, options, true))
-    }
-
-    fn scan_in(&self, family: FamilyId, options: ReadOptions, reverse: bool) -> TransactionScan<'_> {
-        let order = self.db.shared().order.clone();
-        let range = ReadRange::new(order.clone(), options.clone());
-        let (snapshot, delta) = {
-            let mut state = self.state.lock();
-            (self.snapshot(&mut state), state.delta.family(family).cloned())
-        };
-        let pairs = snapshot.map(|snapshot| Scan::new(self.db.cursor_in(family, options.snapshot(&snapshot)), reverse));
-        let watches = self.options.isolation == Isolation::Serializable;
-        let watch = move |range| self.state.lock().watched.add_range(family, range);
-        TransactionScan::new((order, range, reverse), pairs, delta, watches.then(|| Box::new(watch) as Watch<'_>))
-    }
-
     /// Sets `key` of the default column family to `value`.
     ///
     /// # Errors
@@ -304,28 +262,6 @@ impl Transaction {
     /// The errors of [`put_cf`](Transaction::put_cf).
     pub fn delete_cf(&self, family: &ColumnFamily, key: impl AsRef<[u8]>) -> Result<()> {
         self.write(self.own(family)?, Op::Delete(key.as_ref()))
-    }
-
-    /// Deletes every key of the default column family from `from` (inclusive) to `to` (exclusive).
-    /// A store without range tombstones deletes the keys one by one. The commit fails if another
-    /// write changes a key of the range. Even a pessimistic transaction locks no key of the range.
-    ///
-    /// # Errors
-    /// The errors of [`Db::get`].
-    pub fn delete_range(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> Result<()> {
-        let (from, to) = (from.as_ref(), to.as_ref());
-        if self.db.is_empty_range(from, to) {
-            return Ok(());
-        }
-        self.snapshot(&mut self.state.lock())?;
-        let range = WatchedRange { from: Some(from.to_vec()), to: Some(to.to_vec()), includes_to: false };
-        self.state.lock().watched.add_range(FamilyId::DEFAULT, range);
-        if self.db.shared().has_range_tombstones {
-            return self.write(FamilyId::DEFAULT, Op::DeleteRange(from, to));
-        }
-        let keys =
-            self.scan(ReadOptions::new().from(from).to(to)).map(|pair| Ok(pair?.0)).collect::<Result<Vec<_>>>()?;
-        keys.iter().try_for_each(|key| self.write(FamilyId::DEFAULT, Op::Delete(key)))
     }
 
     fn write(&self, family: FamilyId, op: Op<'_>) -> Result<()> {
@@ -379,10 +315,15 @@ impl Transaction {
     /// without writes always commits.
     ///
     /// # Errors
-    /// [`Error::Conflict`] if another write has changed a key that the transaction depends on; the
-    /// call has then written nothing. Otherwise the errors of [`Db::write`].
+    /// [`Error::Conflict`] if another write has changed what the transaction depends on; nothing
+    /// was written then. [`Error::Invalid`] if a scan of
+    /// [`scan_detached`](Transaction::scan_detached) is not dropped yet. Otherwise the errors of
+    /// [`Db::write`].
     pub fn commit(self, options: WriteOptions) -> Result<u64> {
-        // The drop of `self` releases the transaction's locks, even if the write panics.
+        if Arc::strong_count(&self.state) > 1 {
+            return Err(Error::Invalid("a scan of the transaction is open; drop it before the commit".into()));
+        }
+        // The drop of `self` releases the locks, also if the write panics.
         let state = {
             let mut own = self.state.lock();
             let mut state = std::mem::take(&mut *own);

@@ -499,3 +499,58 @@ fn conflicts_within_one_write_group_are_found() {
     assert_eq!(number(db.get("count").unwrap()), won as i64, "an increment is lost or counted twice");
     assert!(won < writes, "no conflict occurred, so the test shows nothing");
 }
+
+/// Bindings of languages without lifetimes use detached scans.
+#[test]
+fn detached_scans_are_watched_and_must_end_before_the_commit() {
+    let db = Db::open_in_memory(Options::default()).unwrap();
+    let users = db.create_cf("users").unwrap();
+    ["b", "d", "f"].iter().try_for_each(|key| users.put(key, "1")).unwrap();
+    let range = || ReadOptions::new().from("b").to("f");
+    let first = |transaction: &Transaction, reverse, at: Option<&[u8]>| {
+        let mut scan = transaction.scan_detached(Some(&users), range(), reverse, at).unwrap();
+        scan.next().transpose().unwrap().map(|(key, _)| String::from_utf8(key).unwrap())
+    };
+    let begin = |isolation| db.begin(options(isolation, Locking::Optimistic));
+    let reader = begin(Isolation::Snapshot);
+    let cases = [(false, None, "b"), (false, Some("a"), "b"), (false, Some("c"), "d"), (true, None, "d")];
+    for (reverse, at, wanted) in cases.into_iter().chain([(true, Some("z"), "d"), (true, Some("d"), "b")]) {
+        let found = first(&reader, reverse, at.map(str::as_bytes));
+        assert_eq!(found.as_deref(), Some(wanted), "reverse {reverse}, at {at:?}");
+    }
+    assert_eq!(first(&reader, false, Some(b"e")), None);
+    drop(reader);
+
+    let open = begin(Isolation::Serializable);
+    open.put("x", "").unwrap();
+    let scan = open.scan_detached(Some(&users), range(), false, None).unwrap();
+    assert!(matches!(open.commit(now()), Err(Error::Invalid(text)) if text.contains("scan")));
+    drop(scan);
+    for (changed, conflicts) in [("b", true), ("e", false), ("c", true)] {
+        let transaction = begin(Isolation::Serializable);
+        assert_eq!(first(&transaction, false, Some(b"c")).as_deref(), Some("d"));
+        assert_eq!(first(&transaction, false, None).as_deref(), Some("b"));
+        transaction.put("x", "").unwrap();
+        users.put(changed, "2").unwrap();
+        assert_eq!(transaction.commit(now()).is_err(), conflicts, "{changed}");
+    }
+}
+
+#[test]
+fn a_transaction_deletes_a_range_of_a_family() {
+    for range_tombstones in [false, true] {
+        let db = Db::open_in_memory(tight(range_tombstones)).unwrap();
+        let users = db.create_cf("users").unwrap();
+        for key in ["a", "b", "c"] {
+            db.put(key, "").unwrap();
+            users.put(key, "").unwrap();
+        }
+        let transaction = db.begin(TransactionOptions::default());
+        transaction.delete_range_cf(&users, "a", "c").unwrap();
+        assert_eq!(transaction.get_cf(&users, "b").unwrap(), None);
+        transaction.commit(now()).unwrap();
+        let keys = |scan: terrace::Scan| scan.map(|pair| pair.unwrap().0).collect::<Vec<_>>();
+        assert_eq!(keys(users.scan(ReadOptions::new())), [b"c"]);
+        assert_eq!(keys(db.scan(ReadOptions::new())).len(), 3);
+    }
+}
