@@ -1,4 +1,4 @@
-//! Tests the functions for bindings with a C program.
+//! Tests, with a C program, the functions that only the bindings for other languages use.
 
 use crate::kit::{Against, Kit, said, tool};
 use std::process::Command;
@@ -12,7 +12,8 @@ fn functions_for_bindings_shared_and_static() {
     }
 }
 
-/// The program frees everything that it receives.
+/// Tests that the program, which frees everything that it receives from the library, leaks no
+/// memory.
 #[test]
 fn functions_for_bindings_leak_no_memory() {
     let Some(valgrind) = require("valgrind", tool("valgrind")) else { return };
