@@ -1,5 +1,5 @@
-//! Tests that `terrace crash` reports usage errors, and that a campaign counts its states, keeps
-//! failing states and replays them.
+//! Tests of `terrace crash`: it must report usage errors, count the crash states of a campaign,
+//! keep failing crash states and replay them.
 use crate::common;
 use common::terrace;
 use std::{
@@ -37,7 +37,7 @@ fn the_seam_needs_no_root_and_knows_no_devices() {
     }
 }
 
-/// Returns a directory, if the machine can run campaigns.
+/// Returns a directory for campaigns. Returns `None` if the machine cannot run campaigns.
 fn ground() -> Option<(tempfile::TempDir, PathBuf)> {
     let owner = fs::metadata("/proc/self").expect("/proc").uid();
     require("root", if owner == 0 { Ok(()) } else { Err("mounting a file system takes root") })?;

@@ -219,8 +219,8 @@ const PERMISSIONS: &[Situation] = &[
     ),
 ];
 
-/// Runs the situations as an unprivileged user. If the test runs as root, it uses a user without
-/// rights.
+/// Runs the error situations as a user without privileges. If the test itself runs as root, it uses
+/// another user for the commands.
 #[test]
 fn permissions() {
     let user = User::found();
