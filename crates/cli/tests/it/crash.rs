@@ -73,7 +73,7 @@ fn a_store_that_keeps_the_contract_ends_well_and_a_control_is_found() {
     assert_eq!(fs::read_dir(dir.join("work")).expect("there").count(), 0, "left behind");
 }
 
-/// An interrupted campaign must not exit with success.
+/// Tests that the command of an interrupted campaign does not exit with success.
 #[test]
 fn a_campaign_that_is_broken_off_does_not_end_well() {
     let mut campaign = Command::new(env!("CARGO_BIN_EXE_terrace"));

@@ -170,7 +170,8 @@ fn logs_and_tables_may_be_on_a_device_and_the_rest_in_a_directory() {
     assert!(raw(["format", &other, "--force", "--meta", &store]).fails(1).contains("not empty"));
 }
 
-/// SSTables that are not single files (bundles, directory tables) must be exported too.
+/// Tests that a store whose SSTables are not single files (bundles, directory tables) is not
+/// imported to a device. The error must name the command `terrace convert` instead.
 #[test]
 fn a_store_of_other_tables_is_not_imported() {
     let (directory, device) = prepared();

@@ -141,7 +141,7 @@ impl Drop for Server {
     }
 }
 
-/// The server process: serves until its standard input is closed.
+/// Not a test: the server process. It serves a device until its standard input is closed.
 #[test]
 fn role_of_a_server() {
     let Ok(device) = env::var(ROLE) else { return };

@@ -66,8 +66,8 @@ fn count(db: &Db) -> usize {
     bytes.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")) as usize)
 }
 
-/// The child process. It opens the store, continues the history, and prints `ack N` when batch N
-/// has been acknowledged.
+/// Not a test: the child process. It opens the store, continues the history, and prints `ack N`
+/// when batch N has been acknowledged.
 #[test]
 fn writer() {
     if !is_child("kill::writer") {

@@ -152,8 +152,8 @@ mod tests {
 
     const MILLISECOND: Duration = Duration::from_millis(1);
 
-    /// Returns a timeline with one get at each millisecond of `ms`. The latency of a get in µs
-    /// equals the number of its millisecond.
+    /// Returns a timeline with one get at each millisecond of `ms`. A get at millisecond n has a
+    /// latency of n µs.
     fn gets(began: Instant, ms: impl Iterator<Item = u32>) -> Timeline {
         let mut timeline = Timeline::since(began);
         for at in ms {
