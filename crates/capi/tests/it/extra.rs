@@ -12,8 +12,8 @@ fn functions_for_bindings_shared_and_static() {
     }
 }
 
-/// Tests that the program, which frees everything that it receives from the library, leaks no
-/// memory.
+/// Tests the C program `extra` under Valgrind. The program frees everything that it receives from
+/// the library, so it must leak no memory.
 #[test]
 fn functions_for_bindings_leak_no_memory() {
     let Some(valgrind) = require("valgrind", tool("valgrind")) else { return };

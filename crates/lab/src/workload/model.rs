@@ -174,15 +174,15 @@ impl Model {
         }
     }
 
-    /// Returns the lower bound for a read of this key that begins now: the oldest generation that
-    /// the read may return.
+    /// Returns the oldest value of this key that a read may return if the read begins now, as a
+    /// generation (number of changes of the key).
     #[inline]
     pub fn floor(&self, number: u64) -> u32 {
         self.slot(number).floor()
     }
 
-    /// Returns the upper bound for a read of this key that ends now: the newest generation that the
-    /// read may return.
+    /// Returns the newest value of this key that a read may return if the read ends now, as a
+    /// generation (number of changes of the key).
     #[inline]
     pub fn newest(&self, number: u64) -> u32 {
         self.slot(number).newest

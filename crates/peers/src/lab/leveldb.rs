@@ -16,8 +16,8 @@ const LIBRARY_FILE: &str = "libleveldb.so";
 /// slows writes down and stops them. No option changes these values.
 const LEVEL_BASE: u64 = 10 << 20;
 const L0_TRIGGERS: (u32, u32, u32) = (4, 8, 12);
-/// Ranges of option values. LevelDB replaces a value outside of a range by the nearest one in the
-/// range.
+/// The ranges of values that LevelDB's options accept. LevelDB replaces a value outside of a range
+/// by the nearest one in the range.
 const WRITE_BUFFER: RangeInclusive<u64> = 64 << 10..=1 << 30;
 const MAX_FILE: RangeInclusive<u64> = 1 << 20..=1 << 30;
 const BLOCK: RangeInclusive<u64> = 1 << 10..=4 << 20;

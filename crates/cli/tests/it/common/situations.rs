@@ -31,7 +31,8 @@ pub fn keep_only(path: &Path, wanted: impl Fn(&str) -> bool) {
     names(path, "").iter().filter(|name| !wanted(name)).for_each(|name| fs::remove_file(path.join(name)).unwrap());
 }
 
-/// Sets up every situation, and panics with a list of those that the command reports differently.
+/// Sets up every situation and runs its command. Panics with a list of the situations in which the
+/// exit status or the first line differs from the table.
 pub fn judge(situations: &[Situation]) {
     judge_as(situations, |_, arguments| terrace(arguments));
 }
