@@ -395,9 +395,9 @@ mod tests {
         assert_eq!(entries("leveldb", 1 << 20), 0);
     }
 
-    /// Tests that a run keeps a preset's limits for memtables and level 0 files if the preset limits
-    /// its levels by entries. The paper on DeLSM attributes the speed of its fills to several
-    /// immutable memtables and a wide level 0.
+    /// Tests that a run keeps a preset's limits for memtables and level 0 files if the preset
+    /// limits its levels by entries. The paper on DeLSM attributes the speed of its fills to
+    /// several immutable memtables and a wide level 0.
     #[test]
     fn numbers_of_entry_limited_levels_are_kept() {
         let numbers = |preset: &str| {
