@@ -1,5 +1,5 @@
-//! The fuzzing corpus. Each target has one file, `fuzz/corpus/TARGET`, with inputs that reach code
-//! which the seeds do not reach.
+//! The fuzzing corpus. Each fuzz target has one file, `fuzz/corpus/TARGET`. Its inputs reach code
+//! that the target's seeds do not reach.
 //!
 //! ```text
 //! length   4 bytes, little-endian

@@ -33,8 +33,8 @@ fn deframed(file: &[u8]) -> Vec<Event> {
     }
 }
 
-/// Events must be in file order and within the file, and records must round-trip (encoding a
-/// decoded value and decoding it again gives the same value).
+/// Fuzz target for WALs. Events must be in file order and within the file, and records must
+/// round-trip (encoding a decoded value and decoding it again gives the same value).
 pub fn log(input: &[u8]) {
     let _ = is_ours(input);
     for file in [input.to_vec(), heal::log(input)] {
@@ -66,9 +66,9 @@ pub fn log(input: &[u8]) {
     }
 }
 
-/// Frames (the records of a value-log segment) must be in file order and within the file. They
-/// must round-trip under the segment's number. The entry of each put must also verify when it is
-/// read alone.
+/// Fuzz target for value-log segments. Frames (the records of a segment) must be in file order and
+/// within the file. They must round-trip under the segment's number. The entry of each put must
+/// also pass its verification when it is read alone.
 pub fn value_log(input: &[u8]) {
     let _ = (StoredValue::parse(input), read_entry(input, |key| key == b"key", SeqNo(7)));
     let (mut frames, mut at) = (Frames::new(7, input.len() as u64), 0);
@@ -106,8 +106,8 @@ pub fn value_log(input: &[u8]) {
     }
 }
 
-/// A block's entries must be within the block. If they are sorted, seeks must find them, and
-/// backward iteration must give the reverse of forward iteration.
+/// Fuzz target for blocks. A block's entries must be within the block. If they are sorted, seeks
+/// must find them, and backward iteration must return the reverse of forward iteration.
 pub fn block(input: &[u8]) {
     let _ = (Footer::decode(input), Handle::decode(input), open_block(input, true), open_block(input, false));
     if let Ok(block) = Block::of_internal_keys(input.to_vec()) {
@@ -144,7 +144,8 @@ fn walk(block: &Arc<Block>, back: bool) -> Option<Entries> {
     Some(entries)
 }
 
-/// A decoded batch must have the number of operations that its header states, and must round-trip.
+/// Fuzz target for batches. A decoded batch must have as many operations as its header states, and
+/// must round-trip.
 pub fn batch(input: &[u8]) {
     let Ok(batch) = Batch::decode(input.to_vec()) else { return };
     let ops: Vec<Op<'_>> = batch.ops().collect();
@@ -156,15 +157,15 @@ pub fn batch(input: &[u8]) {
     assert!(again.ops().eq(ops) && again.sequence() == batch.sequence());
 }
 
-/// A decoded version edit must round-trip.
+/// Fuzz target for version edits. A decoded edit must round-trip.
 pub fn edit(input: &[u8]) {
     if let Ok(edit) = Edit::decode(input) {
         assert_eq!(Edit::decode(&edit.encode()).expect("what we write, we read"), edit);
     }
 }
 
-/// A decoded reference or file name of a directory table must be equal to the one that the encoder
-/// writes. A file must match its name or be rejected.
+/// Fuzz target for directory tables. A decoded reference or file name must equal the one that the
+/// encoder writes. A file must match its name or be rejected.
 pub fn pair(input: &[u8]) {
     if let Ok(reference) = Reference::decode(input) {
         let mut again = Vec::new();
@@ -194,7 +195,7 @@ pub fn pair(input: &[u8]) {
     }
 }
 
-/// Small files, file names and properties must round-trip.
+/// Fuzz target for small files, file names and properties. They must round-trip.
 pub fn marker(input: &[u8]) {
     if let Ok(text) = std::str::from_utf8(input) {
         if let Ok(marker) = FormatFile::decode(text) {
@@ -218,8 +219,8 @@ pub fn marker(input: &[u8]) {
     }
 }
 
-/// Decoded range tombstones must round-trip, also when they are inserted one by one. Each must
-/// cover its first key.
+/// Fuzz target for range tombstones. Decoded ones must round-trip, also when they are inserted one
+/// by one. Each must cover its first key.
 pub fn range_tombstones(input: &[u8]) {
     let order = KeyOrder::Bytewise;
     let Ok(deletes) = RangeTombstones::decode(&order, input.to_vec()) else { return };
@@ -233,7 +234,7 @@ pub fn range_tombstones(input: &[u8]) {
     }
 }
 
-/// Parsed options must round-trip.
+/// Fuzz target for options as text. Parsed options must round-trip.
 pub fn options(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     if let Ok(options) = Options::from_text(text) {
@@ -242,8 +243,8 @@ pub fn options(input: &[u8]) {
     }
 }
 
-/// An arbitrary filter must give a result without a panic. A filter built from keys must match
-/// those keys. The first byte of the input is the key size.
+/// Fuzz target for filters. An arbitrary filter must give a result without a panic. A filter built
+/// from keys must match those keys. The first byte of the input is the key size.
 pub fn filter(input: &[u8]) {
     let Some((&size, rest)) = input.split_first() else { return };
     let policy: Arc<dyn FilterPolicy> = Arc::new(Bloom::new(u32::from(size % 32)));
@@ -266,8 +267,8 @@ pub fn filter(input: &[u8]) {
     }
 }
 
-/// The first byte splits the input into two keys. Their comparison must be consistent, and a
-/// shortened key must lie between them.
+/// Fuzz target for keys. The first byte splits the input into two keys. Their comparison must be
+/// consistent, and a shortened key must lie between them.
 pub fn key(input: &[u8]) {
     let Some((&cut, rest)) = input.split_first() else { return };
     let (a, b) = rest.split_at(usize::from(cut).min(rest.len()));
@@ -288,8 +289,8 @@ pub fn key(input: &[u8]) {
     assert!(low == high || order.internal(&between, &high).is_lt(), "{between:?} is not before {high:?}");
 }
 
-/// Decompression with the codec in the first byte must give a bounded result or an error.
-/// Compression must round-trip.
+/// Fuzz target for compression. Decompression with the codec in the first byte must give a bounded
+/// result or an error. Compression must round-trip.
 pub fn compress(input: &[u8]) {
     let Some((&id, stored)) = input.split_first() else { return };
     let _ = decompress([0, 1, 2, 4, 0x24][usize::from(id) % 5], stored);

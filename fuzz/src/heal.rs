@@ -1,5 +1,5 @@
-//! Recomputes the checksums of damaged files. Without this, the checksum checks would stop fuzzing
-//! before the code after them.
+//! Recomputes the checksums of damaged files. Otherwise the checksum checks would reject every
+//! damaged input, and fuzzing would not reach the code after them.
 use std::sync::Arc;
 use terrace_format::{
     block::{Block, BlockCursor},

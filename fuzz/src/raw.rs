@@ -15,9 +15,9 @@ const BYTES: u64 = 256 << 10;
 const SIZES: Sizes = Sizes { slot_bytes: 4096, unit_slots: 2 };
 const ID: u64 = 7;
 
-/// A decoded superblock or half of a slot journal must round-trip. A device with one or two such
-/// halves must open with a consistent file table that accepts changes, or report problems, or fail
-/// to open.
+/// The fuzz target. A decoded superblock or half of a slot journal must round-trip. A device with
+/// one or two such halves must open with a consistent file table that accepts changes, or report
+/// problems, or fail to open.
 pub fn raw(input: &[u8]) {
     for page in [input.to_vec(), sealed(input)] {
         if let Ok(found) = Superblock::decode(&page) {
@@ -52,8 +52,8 @@ fn check_again(found: &Half) {
     }
     again.resize(again.len() + PAGE, 0);
     let again = journal::decode(&again, ID).expect("what we write, we read").expect("it is whole");
-    // If the checkpoint's new encoding is shorter, the entries move. This changes their checksums
-    // and nothing else.
+    // If the new encoding of the checkpoint is shorter, the entries after it move. This changes
+    // their checksums and nothing else.
     assert_eq!(again.changes, found.changes);
 }
 

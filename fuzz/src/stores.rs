@@ -18,8 +18,8 @@ use terrace_storage::{
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// An SSTable that verifies must give the same entries through every interface. For any other
-/// SSTable, reads must terminate and return sorted entries.
+/// Fuzz target for SSTables. An SSTable that passes verification must give the same entries through
+/// every interface. For any other SSTable, reads must terminate and return sorted entries.
 pub fn table(input: &[u8]) {
     for file in [input.to_vec(), heal::table(input)] {
         let memory = Memory::new();
@@ -48,7 +48,7 @@ pub fn table(input: &[u8]) {
     }
 }
 
-/// Maximum number of pairs in a small SSTable, because each pair needs at least one byte.
+/// Maximum count of pairs in a small SSTable. Each pair needs at least one byte.
 const PAIRS_MAX: usize = 1 << 16;
 
 fn walk(table: &Arc<dyn Table>, how: TableReadOptions, back: bool) -> Result<Entries> {
@@ -99,8 +99,8 @@ fn ranged() -> Files {
     files::files(&*fs)
 }
 
-/// Scans in both directions must terminate and return sorted pairs. Unless checksums were
-/// recomputed, both directions must return the same pairs.
+/// Scans a damaged store in both directions. The scans must terminate and return sorted pairs.
+/// Unless checksums were recomputed, both directions must return the same pairs.
 fn walk_both_ways(damaged: &Files, healed: bool) {
     let Ok(db) = kit::open(&files::directory(damaged), &ranged_shape(), true) else { return };
     let options = || ReadOptions::new().verify_checksums(true).fill_cache(false);
@@ -122,9 +122,9 @@ fn walk_both_ways(damaged: &Files, healed: bool) {
     }
 }
 
-/// Damages a fixed store and checks the result. The first byte of the input selects the store, and
-/// whether checksums are recomputed. Every further seven bytes describe one damage: file, kind,
-/// position (three bytes), and a number (two bytes).
+/// Fuzz target for whole stores: damages a fixed store and checks the result. The first byte of the
+/// input selects the store, and whether checksums are recomputed. Each further group of seven bytes
+/// describes one damage: file, kind, position (three bytes), and a number (two bytes).
 pub fn store(input: &[u8]) {
     let Some((&how, damages)) = input.split_first() else { return };
     let (marked, healed, ranged) = (how & 1 != 0, how & 2 != 0, how & 4 != 0);

@@ -1,4 +1,5 @@
-//! A buffer of aligned memory. Direct I/O requires that the memory of a read or write is aligned.
+//! A buffer of aligned memory. Direct I/O requires that the buffer of a read or write begins at an
+//! aligned address.
 use std::{fs::File, io, os::unix::fs::FileExt};
 
 /// The largest alignment that devices require, in bytes.

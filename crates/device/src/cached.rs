@@ -1,6 +1,6 @@
-//! A device with a page cache like the kernel's. Small writes wait in memory for the next flush,
-//! and repeated writes of a page become one write. Unlike the kernel's cache, this cache is lost
-//! when the process ends. Its purpose is to measure simulated drives within one process.
+//! A block device with a write-back page cache like the kernel's. Small writes wait in memory for
+//! the next flush, and repeated writes of a page become one write. Unlike the kernel's cache, this
+//! cache is lost when the process ends. It is used to measure simulated drives within one process.
 use crate::{BlockDevice, Error, Result, Stream, error::check_range};
 use std::{
     collections::BTreeMap,
@@ -22,10 +22,11 @@ type Pages = BTreeMap<u64, (Stream, Box<[u8]>)>;
 /// A write-back cache for the device `below`.
 pub struct Cached {
     below: Arc<dyn BlockDevice>,
-    /// Waiting pages by page number. A write-back holds the lock until the pages are written, so
-    /// that no later write overtakes them.
+    /// The pages that wait to be written, by page number. A write-back keeps this mutex locked
+    /// until its pages are written, so that no later write of the same page overtakes it.
     waiting: Mutex<Pages>,
-    /// Whether a write-back has failed and lost pages. Accessed only while `waiting` is locked.
+    /// Whether a write-back has failed, so that its pages are lost. Accessed only while `waiting`
+    /// is locked.
     lost: AtomicBool,
 }
 
@@ -48,7 +49,7 @@ impl Cached {
         self.hand_on(pages).inspect_err(|_| self.lost.store(true, Ordering::SeqCst))
     }
 
-    /// Passes `pages` to the device below. Adjacent pages of one stream are written together.
+    /// Writes `pages` to the device below. Adjacent pages of one stream become one write.
     fn hand_on(&self, pages: Pages) -> Result<()> {
         let mut run: Option<(u64, Stream, Vec<u8>)> = None;
         for (number, (stream, page)) in pages {
@@ -76,7 +77,7 @@ impl Cached {
         Ok(taken)
     }
 
-    /// Drops the waiting pages within a range.
+    /// Drops the waiting pages within a range without writing them.
     fn forget(&self, offset: u64, len: u64) -> Result<MutexGuard<'_, Pages>> {
         let mut waiting = self.waiting();
         self.take(&mut waiting, offset, len)?;

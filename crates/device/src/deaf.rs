@@ -3,8 +3,8 @@ use crate::{BlockDevice, Error, Result, Stream};
 use nix::errno::Errno;
 use std::{ops::Range, os::fd::BorrowedFd, sync::Arc};
 
-/// Wraps another device and fails all discards, as a drive without TRIM does. All other operations
-/// are passed to the wrapped device.
+/// Wraps another block device so that every discard fails, as on a drive without TRIM. All other
+/// operations are passed to the wrapped device.
 pub struct Deaf(Arc<dyn BlockDevice>);
 
 impl Deaf {

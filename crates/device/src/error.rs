@@ -3,7 +3,7 @@
 /// The result of a block-device operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An error of a block-device operation. After the error the contents of the affected range are
+/// An error of a block-device operation. After a failed operation, the contents of its range are
 /// unknown. Nothing outside the range has changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

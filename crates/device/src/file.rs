@@ -1,5 +1,5 @@
-//! A block device whose contents are in a regular file, and real block devices. A sparse file
-//! occupies disk space only for blocks that were written.
+//! Block devices whose contents are in a regular file, and real block devices. A sparse file
+//! occupies disk space only for the blocks that were written.
 use std::fs::{self, TryLockError};
 use std::io::{ErrorKind, Seek, SeekFrom};
 use std::ops::Range;
@@ -27,8 +27,8 @@ const FOLIO_BYTES: u64 = 2 << 20;
 /// the range is overwritten with zeros. On a real device, a discard fails if the device does not
 /// support discards, and a discarded range may keep its contents.
 pub struct File {
-    /// The object that [`guarded`](File::guarded) attached to the descriptor. It must be dropped
-    /// before the descriptor is closed.
+    /// The object that the caller attached to the descriptor with [`guarded`](File::guarded). It
+    /// must be dropped before the descriptor is closed.
     guard: Option<Box<dyn Send + Sync>>,
     file: fs::File,
     path: PathBuf,
@@ -37,7 +37,7 @@ pub struct File {
     is_node: bool,
     /// Runs flushes. `None` if the device was opened read-only.
     flushers: Option<Flushers>,
-    /// Whether discards are ignored, so that the space of the file stays allocated.
+    /// Whether discards are ignored, so that the file keeps all its allocated disk space.
     keeps: bool,
     /// Whether to bypass the page cache, which requires aligned memory.
     direct: bool,
@@ -122,8 +122,8 @@ impl File {
         self
     }
 
-    /// Attaches the object that `guard` creates for the locked descriptor. The object is dropped
-    /// before the descriptor is closed.
+    /// Calls `guard` with the locked descriptor and keeps the returned object. The object is
+    /// dropped before the descriptor is closed.
     pub fn guarded(mut self, guard: impl FnOnce(BorrowedFd<'_>) -> Box<dyn Send + Sync>) -> File {
         self.guard = Some(guard(self.file.as_fd()));
         self
@@ -189,9 +189,9 @@ impl File {
     }
 }
 
-/// Unlocks the file explicitly, because closing the descriptor does not always unlock it. While
-/// another thread forks a child process, the child has a copy of the descriptor and keeps the lock
-/// until it calls exec.
+/// Unlocks the file explicitly, because closing the descriptor may not be enough. While another
+/// thread forks a child process, the child has a copy of the descriptor. This copy keeps the lock
+/// until the child calls exec.
 impl Drop for File {
     fn drop(&mut self) {
         let _ = self.file.unlock(); // closing follows and unlocks as well
@@ -267,8 +267,8 @@ impl BlockDevice for File {
             return Ok(()); // length 0 would mean the rest of the file
         }
         // The kernel drops a folio (a group of cached pages) only as a whole, so the range is
-        // widened to whole folios. The conversions lose no bits, because no file is longer than
-        // `off_t` can express.
+        // widened to whole folios. The conversions to `off_t` lose no bits, because no file is
+        // longer than `off_t` can express.
         let (from, to) = (offset - offset % FOLIO_BYTES, (offset + len).next_multiple_of(FOLIO_BYTES).min(self.len));
         posix_fadvise(&self.file, from as i64, (to - from) as i64, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
             .map_err(|error| failed("drop cached pages of", &self.path, error.into()))
@@ -292,7 +292,7 @@ impl BlockDevice for File {
     }
 }
 
-/// Takes a lock, and retries for a second on a block device. The reason is udev: when a device is
+/// Takes a lock. On a block device, retries for a second if the lock is taken: when a device is
 /// closed, udev locks it briefly to probe its contents.
 fn patiently(
     is_node: bool,
@@ -307,8 +307,8 @@ fn patiently(
     lock()
 }
 
-/// Returns an error if `path` is a file that a loop device uses, or a loop device whose backing
-/// file is already open as a [`File`].
+/// Returns an error if two users could access one file in different ways: `path` is a file that a
+/// loop device uses, or a loop device whose backing file is already open as a [`File`].
 fn refuse_both(path: &Path, is_node: bool) -> Result<()> {
     if is_node {
         let Some(Ok(below)) = loops::below(path).map(fs::File::open) else { return Ok(()) };

@@ -1,5 +1,5 @@
-//! Concurrent flushes of one file. Each flush reports every write failure that happened before or
-//! during it.
+//! Concurrent flushes of one file. Each flush reports every write failure that happened before the
+//! flush or during it.
 //!
 //! The kernel reports a write failure once per open file description (`errseq_t`). If two flushes
 //! shared a description, only one of them would see the failure. Therefore each running flush uses
@@ -29,12 +29,13 @@ pub struct Flushers {
 
 struct Flusher {
     file: File,
-    /// The mapping for range flushes, or `None` if the device can only be flushed as a whole.
+    /// The mapping that flushes of a range use. `None` if the device can only be flushed as a
+    /// whole.
     whole: Option<Whole>,
 }
 
 impl Flushers {
-    /// Opens the descriptions of `file`, which has `bytes` bytes.
+    /// Opens several file descriptions of `file`, which has `bytes` bytes.
     pub fn new(file: &File, bytes: u64, is_node: bool) -> Result<Flushers> {
         // The descriptions are opened for writing although nothing is written through them: `msync`
         // ignores mappings of read-only descriptions.
@@ -43,9 +44,9 @@ impl Flushers {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let mut files: Vec<File> = (0..COUNT).filter_map(|_| writing.open(&path).ok()).collect();
         if files.is_empty() {
-            // The file cannot be opened again, so one clone of its descriptor serves all flushes. A
-            // clone has a disadvantage: it shares the file's lock, so a forked child process would
-            // keep this lock.
+            // The file cannot be opened again, so one clone of its descriptor serves all flushes.
+            // This has a disadvantage: the clone shares the file's lock, so a forked child process
+            // keeps the file locked.
             files.push(file.try_clone()?);
         }
         let flusher = |file| Flusher { whole: if is_node { Whole::map(&file, bytes).ok() } else { None }, file };

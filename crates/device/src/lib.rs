@@ -1,5 +1,5 @@
-//! Block devices: the interface that every drive, real or simulated, implements ([`BlockDevice`]).
-//! This crate does not know the files and the keys of a store.
+//! Block devices: the interface [`BlockDevice`], which every drive implements, real or simulated.
+//! This crate has no knowledge of a store's files and keys.
 #![deny(unsafe_code)]
 
 mod aligned;
@@ -58,7 +58,7 @@ pub trait BlockDevice: Send + Sync {
         reread(self, offset, into)
     }
 
-    /// Hints that a range, possibly unaligned, will be read soon.
+    /// Hints that the caller will soon read this range, which may be unaligned.
     fn expect(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
@@ -75,9 +75,9 @@ pub trait BlockDevice: Send + Sync {
     /// Makes every write, discard and zeroing durable that returned before this call.
     fn flush(&self) -> Result<()>;
 
-    /// Makes every write within `ranges` durable that returned before this call. Other writes may
-    /// stay in volatile memory. A device that cannot flush ranges flushes everything. Concurrent
-    /// flushes may run; each of them reports the failures within its own ranges.
+    /// Makes every write within `ranges` durable that returned before this call. Writes elsewhere
+    /// may stay in volatile memory. A device that cannot flush ranges flushes everything. Several
+    /// flushes may run at the same time; each reports the failures within its own ranges.
     fn flush_ranges(&self, ranges: &[Range<u64>]) -> Result<()> {
         let _ = ranges;
         self.flush()
@@ -92,8 +92,8 @@ pub trait BlockDevice: Send + Sync {
         Ok(())
     }
 
-    /// Declares that the range will not be read again. Afterwards a real device may return old or
-    /// arbitrary bytes for the range; other devices return zeros.
+    /// Declares that the caller does not need the contents of the range any more. Afterwards a read
+    /// of the range may return old or arbitrary bytes on a real device; other devices return zeros.
     fn discard(&self, offset: u64, len: u64) -> Result<()>;
 
     /// Zeroes a range.
@@ -106,7 +106,8 @@ pub trait BlockDevice: Send + Sync {
     }
 }
 
-/// Reads the blocks that contain the range of `into`.
+/// Reads all blocks that `into` covers in part or as a whole, and copies the requested bytes to
+/// `into`.
 fn reread(device: &(impl BlockDevice + ?Sized), offset: u64, into: &mut [u8]) -> Result<()> {
     let block = u64::from(device.block_bytes());
     let (first, within) = (offset - offset % block, (offset % block) as usize);
@@ -116,8 +117,8 @@ fn reread(device: &(impl BlockDevice + ?Sized), offset: u64, into: &mut [u8]) ->
     Ok(())
 }
 
-/// Reads the blocks that contain the range of `bytes`, and writes them back with `bytes`
-/// inserted.
+/// Reads all blocks that `bytes` covers in part or as a whole, replaces the covered bytes, and
+/// writes the blocks back.
 fn rewrite(device: &(impl BlockDevice + ?Sized), offset: u64, bytes: &[u8], stream: Stream) -> Result<()> {
     let block = u64::from(device.block_bytes());
     let (first, within) = (offset - offset % block, (offset % block) as usize);

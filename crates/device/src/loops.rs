@@ -1,6 +1,6 @@
-//! Finds the loop device over a file, and the file below a loop device. The caller uses this to
-//! reject a second writer: one writer through the file and one through its loop device would
-//! destroy the contents.
+//! Finds the loop device that uses a file, and the file that a loop device uses. With this the
+//! caller can reject a second writer: two writers, one through the file and one through its loop
+//! device, would destroy the contents.
 use crate::{Error, Result};
 use nix::errno::Errno;
 use std::fs;
@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Returns the loop devices over files that satisfy `is_meant`.
+/// Returns the loop devices whose backing files satisfy `is_meant`.
 ///
 /// # Errors
 /// If the kernel lists no block devices.

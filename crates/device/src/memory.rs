@@ -6,9 +6,9 @@ use crate::error::check_range;
 use crate::{BlockDevice, Error, Result, Stream};
 
 const BLOCK: u32 = 4096;
-/// Chunk size in bytes. Chunks are so large that the allocator gets each one directly from the
-/// operating system. The operating system provides zero pages that occupy no memory until they are
-/// written, and it gets the memory of a freed chunk back immediately.
+/// Chunk size in bytes. The allocator gets a chunk of this size directly from the operating system.
+/// Such memory consists of zero pages that occupy no memory until they are written. When a chunk is
+/// freed, its memory returns to the operating system immediately.
 const CHUNK: usize = 1 << 20;
 
 /// A block device in memory. Unwritten chunks, and chunks discarded or zeroed as a whole, occupy
@@ -19,7 +19,7 @@ pub struct Memory {
     chunks: Mutex<Vec<Option<Box<[u8]>>>>,
 }
 
-/// The part of a range within one chunk.
+/// The part of a byte range that is within one chunk.
 struct Part {
     chunk: usize,
     /// Offset of the part within its chunk.
@@ -134,8 +134,8 @@ mod tests {
         assert_eq!(read[..4096], [0; 4096]);
     }
 
-    /// The test compares the device with a vector of bytes, for ranges within a chunk, ranges
-    /// across chunk borders, and whole chunks.
+    /// Tests the device against a vector of bytes, for ranges within a chunk, ranges across chunk
+    /// borders, and whole chunks.
     #[test]
     fn ranges_across_chunks_equal_those_within() {
         let (len, mut naive) = (3 * CHUNK + 8192, vec![0; 3 * CHUNK + 8192]);

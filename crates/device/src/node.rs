@@ -53,8 +53,8 @@ impl Whole {
     pub fn flush(&self, node: &File, ranges: &[Range<u64>]) -> io::Result<()> {
         let (all, first_page) = (self.bytes.get() as u64, 0..self.page);
         let mut ranges: Vec<_> = ranges.iter().filter(|range| !range.is_empty()).collect();
-        // If `ranges` is empty, this flushes the first page, because the flush of any range also
-        // flushes the drive's cache.
+        // The flush of any range also flushes the drive's cache. Therefore, if `ranges` is empty,
+        // flushing the first page is enough.
         let last = ranges.pop().unwrap_or(&first_page);
         let wait = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
         ranges.iter().try_for_each(|range| write_back(node, range, libc::SYNC_FILE_RANGE_WRITE))?;

@@ -8,9 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Tolerance of the pacing. The device sleeps only when it is ahead of the given speed by more
-/// than this time, because a sleep for a single page would be too short to be accurate. If the
-/// device is late, it may catch up at most this much time.
+/// Tolerance of the simulated speed. The device sleeps only when it is ahead of the given speed by
+/// more than this time, because a sleep for a single page would be too short to be accurate. A
+/// device that is late may catch up by at most this time.
 const AHEAD_MAX: Duration = Duration::from_micros(200);
 
 /// The speed of a drive.
@@ -36,7 +36,8 @@ impl Slow {
         Slow { below, pace, done: Mutex::new(Instant::now()) }
     }
 
-    /// Schedules a transfer of `bytes` bytes after all earlier transfers, and sleeps until its end.
+    /// Schedules a transfer of `bytes` bytes after all earlier transfers, runs `moved`, and sleeps
+    /// until the scheduled end.
     fn moving<T>(&self, bytes: usize, moved: impl FnOnce() -> Result<T>) -> Result<T> {
         let Some(bytes_per_s) = self.pace.bytes_per_s else { return moved() };
         let takes = Duration::from_secs_f64(bytes as f64 / bytes_per_s.max(1) as f64);

@@ -1,9 +1,9 @@
-//! Repeats one kind of operation. `cargo xtask counts` runs this program under callgrind, counts
-//! the cost of the operation, and compares it with earlier counts.
+//! Repeats one kind of operation of a store many times. `cargo xtask counts` runs this program
+//! under callgrind, counts the cost of the operation, and compares it with earlier counts.
 //!
-//! `counts PRESET KIND` prints the number of operations, of allocations, and of system calls that
-//! read or write. The number of instructions is callgrind's count for [`measured`] and all
-//! functions that it calls. Everything runs on one thread, in a fixed order.
+//! `counts PRESET KIND` prints three counts: operations, allocations, and system calls that read or
+//! write. Callgrind counts the instructions of [`measured`] and of all functions that it calls.
+//! Everything runs on one thread, in a fixed order.
 #[path = "../tests/it/common/counting.rs"]
 mod counting;
 
@@ -15,8 +15,8 @@ use terrace_storage::{Location, placement::OpenMode};
 const PAIRS: u64 = 20_000;
 const VALUE_BYTES: usize = 100;
 
-/// A kind of operation. It has a preparation, which is not counted, and a counted part, which
-/// returns the number of operations.
+/// A kind of operation. It has a preparation, which is not counted, and a part whose cost is
+/// counted. The latter returns the count of operations that it made.
 struct Kind {
     name: &'static str,
     prepare: fn(&Db, &Keys) -> Result<()>,
@@ -197,8 +197,8 @@ fn main() -> Result<()> {
     let (allocations, calls_before) = (counting::of_process(), calls());
     let operations = measured(kind, &db, &keys)?;
     let (calls_after, allocations) = (calls(), counting::of_process() - allocations);
-    // Reading the counters itself allocates and reads. This cost is constant, and negligible for
-    // each operation.
+    // Reading the counters itself allocates and reads. This cost is constant, and negligible when
+    // it is divided by the count of operations.
     let calls = calls_after - calls_before;
     println!("{operations} {allocations} {calls}");
     db.close()

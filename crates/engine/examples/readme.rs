@@ -1,5 +1,5 @@
-//! The example of README.md. `cargo xtask tidy` checks that the two are equal. To run it: cargo
-//! run -p terrace --example readme
+//! The example program of README.md. `cargo xtask tidy` checks that it equals the text in
+//! README.md. To run it: cargo run -p terrace --example readme
 use terrace::{Db, Options, ReadOptions, WriteBatch, WriteOptions};
 
 fn main() -> terrace::Result<()> {

@@ -1,9 +1,9 @@
 //! Runs the benchmark driver's operations with an engine that does nothing. `cargo xtask counts`
 //! runs this program under callgrind and compares the counts with upper bounds.
 //!
-//! `driver plain|timed KIND` prints the numbers of operations, allocations, and read or write
-//! system calls. callgrind counts the instructions of the whole process. The program therefore
-//! performs so many operations that its startup is negligible.
+//! `driver plain|timed KIND` prints three counts: operations, allocations, and system calls that
+//! read or write. Callgrind counts the instructions of the whole process, so the program performs
+//! so many operations that the cost of its start is negligible.
 #[path = "../../engine/tests/it/common/counting.rs"]
 mod counting;
 

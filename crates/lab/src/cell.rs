@@ -1,5 +1,5 @@
-//! A cell is one engine in one round of a comparison. It runs all workloads in order on one store,
-//! in one child process.
+//! A cell is the run of one engine in one round of a comparison. One child process runs all
+//! workloads of a cell in order on one store.
 //!
 //! ```text
 //! parent process            child process
@@ -7,8 +7,8 @@
 //! Event per line   ◀─────── Progress while it works, one Row per workload
 //! ```
 //!
-//! A field of a [`Row`] is `None` here and `null` in JSON if the cell did not measure the figure. A
-//! field never contains an estimate.
+//! A field of a [`Row`] is `None` in Rust and `null` in JSON if the cell did not measure its
+//! figure. A field never contains an estimate.
 mod account;
 mod cost;
 mod event;

@@ -147,10 +147,10 @@ because = "values are not compacted"
         }
     }
 
-    /// The test checks the built-in experiments: if one states an expectation about the time of
-    /// writes, it must state one about the settled time, too. The settled time includes the work
-    /// that the engine deferred. The workload `readwhilewriting` is exempt, because its time is
-    /// that of the reads.
+    /// Tests the built-in experiments: if one states an expectation about the time of writes, it
+    /// must also state one about the settled time. The settled time includes the work that the
+    /// engine deferred. The workload `readwhilewriting` is exempt, because its time is that of the
+    /// reads.
     #[test]
     fn claims_on_writes_also_cover_the_settled_time() {
         for (name, _) in known::LIST {

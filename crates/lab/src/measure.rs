@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Amount of work that a thread or a run has completed.
+/// The work that a thread or a run has completed, as counts of operations and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Number of operations.

@@ -37,8 +37,8 @@ pub struct Settings {
     pub verify_checksums: bool,
     /// Size limit of level 1.
     pub level_base: u64,
-    /// Three numbers of level 0 files: at the first one a compaction starts, at the second one
-    /// writes slow down, at the third one writes stop.
+    /// Three counts of level 0 files: at the first a compaction starts, at the second writes slow
+    /// down, at the third writes stop.
     pub l0_triggers: (u32, u32, u32),
     /// Maximum number of open files.
     pub max_open_files: u32,

@@ -106,7 +106,7 @@ impl<A> Loaded<A> {
     }
 }
 
-/// Owns one object of a C library, and destroys the object on drop.
+/// Owns one object of a C library. Dropping the handle destroys the object.
 pub(crate) struct Handle<T> {
     object: NonNull<T>,
     destroy: unsafe extern "C" fn(*mut T),
@@ -174,13 +174,13 @@ macro_rules! threads {
 
 pub(crate) use threads;
 
-/// Returns a C pointer to the first byte of a slice.
+/// Returns a C pointer to the first byte of a Rust slice.
 pub(crate) fn start(bytes: &[u8]) -> Ptr {
     bytes.as_ptr().cast()
 }
 
-/// Returns a slice of memory that a library owns. A C function may return a null pointer for an
-/// empty slice.
+/// Returns a slice of memory that a library owns. If the slice is empty, the library may have
+/// returned a null pointer.
 ///
 /// # Safety
 /// `start` points to `len` bytes that do not change during `'a`, unless `len` is 0.

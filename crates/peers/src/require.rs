@@ -1,4 +1,5 @@
-//! Decides what happens to a test if the machine lacks something that the test requires.
+//! Decides whether a test is skipped or fails if the machine lacks something that the test
+//! requires.
 //!
 //! By default such a test is skipped and prints the reason. On a continuous-integration machine,
 //! skipped tests could go unnoticed. There, the variable `TERRACE_REQUIRE` names the requirements

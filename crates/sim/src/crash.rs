@@ -1,5 +1,6 @@
-//! The crash model of a directory. It records every operation in memory and returns the crash
-//! states (directory contents) that a power cut after any operation may leave.
+//! The crash model of a directory. A [`CrashFs`] is a directory in memory that records every
+//! operation. It can return each crash state (directory contents) that a power cut after any
+//! operation may leave.
 use crate::{
     Image, Rules,
     history::{FileId, History},
@@ -67,21 +68,22 @@ impl CrashFs {
         self.record(History::abort_journal);
     }
 
-    /// Returns the number of recorded operations. Every write that was acknowledged before this
-    /// call must survive a power cut after this step.
+    /// Returns the count of recorded operations, which is also the number of the newest step. Every
+    /// write that was acknowledged as durable before this call must survive a power cut after this
+    /// step.
     pub fn steps(&self) -> usize {
         self.0.history.lock().steps
     }
 
     /// Returns a crash state: the directory after a power cut right after `step`. `seed` selects
-    /// one of the possible states. Equal arguments give equal states. Panics if there is no such
+    /// one of the possible states; equal arguments give equal states. Panics if there is no such
     /// step.
     pub fn power_loss(&self, step: usize, seed: u64) -> Image {
         self.at(step, |history| history.power_loss(step, seed))
     }
 
-    /// Returns the directory right after `step`, as a process leaves it that is killed there
-    /// without a power cut. Panics if there is no such step.
+    /// Returns the directory as it was right after `step`. A killed process leaves this state if no
+    /// power cut follows. Panics if there is no such step.
     pub fn state_after(&self, step: usize) -> Image {
         self.at(step, |history| history.state_after(step))
     }

@@ -1,5 +1,5 @@
-//! The crash model of a block device. It records every request in memory and returns the crash
-//! states (device contents) that a power cut after any request may leave.
+//! The crash model of a block device. A [`CrashDevice`] records every request in memory. It can
+//! return each crash state (device contents) that a power cut after any request may leave.
 //!
 //! A completed flush makes all earlier writes durable. A completed flush of ranges makes the
 //! earlier writes within those ranges durable. Each other write or discard may have reached the
@@ -12,8 +12,8 @@ use terrace_device::{BlockDevice, Error, Result, Stream};
 
 const BLOCK: u64 = 4096;
 const SECTOR: usize = 512;
-/// Maximum number of recorded requests that are not durable. When there are more, the older half
-/// becomes durable, because real devices eventually write their caches back.
+/// Maximum count of recorded requests that are not durable. When there are more, the older half
+/// becomes durable, because real devices write their caches back after some time.
 const OPEN_MAX: usize = 256;
 
 type Block = Arc<[u8; BLOCK as usize]>;
@@ -106,13 +106,13 @@ impl CrashDevice {
         self.recording.lock().events.iter().filter(is_flush).count()
     }
 
-    /// Returns the current contents, as a killed process (without a power cut) leaves them.
+    /// Returns the current contents. A killed process leaves this state if no power cut follows.
     pub fn now(&self) -> DeviceImage {
         DeviceImage { blocks: self.recording.lock().now.clone(), len: self.len }
     }
 
-    /// Returns the contents right after `step`, as a killed process leaves them. Panics if there is
-    /// no such step.
+    /// Returns the contents right after `step`. A killed process leaves this state if no power cut
+    /// follows. Panics if there is no such step.
     pub fn state_after(&self, step: usize) -> DeviceImage {
         let mut recording = self.recording.lock();
         recording.advance(step);
@@ -129,8 +129,8 @@ impl CrashDevice {
         let mut recording = self.recording.lock();
         recording.advance(step);
         let mut blocks = recording.base.blocks.clone();
-        // Chooses how many of the events that are not durable survive the power cut: none in one of
-        // four cuts, all in one of four, some in two of four.
+        // Chooses how many of the events that are not durable survive the power cut. In one of four
+        // cuts none survives, in one of four all survive, and in two of four some survive.
         let odds = [0, 4, 1 + rng.below(3), 1 + rng.below(3)][rng.below(4)];
         for event in &recording.base.open {
             match event {
@@ -232,8 +232,8 @@ impl Event {
     }
 }
 
-/// Applies a torn write that starts at block `first`. Only the bytes in `kept`, a range of sectors
-/// of the write, are applied.
+/// Applies to `blocks` a write that starts at block `first` and was torn by the power cut. Only the
+/// bytes in `kept`, which is a range of sectors of the write, are applied.
 fn put_torn(blocks: &mut Blocks, first: u64, written: &[Block], kept: Range<usize>) {
     for (nth, block) in written.iter().enumerate() {
         let begin = nth * BLOCK as usize;

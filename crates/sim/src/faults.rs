@@ -1,4 +1,4 @@
-//! Fault injection: a directory in which the n-th call fails.
+//! Fault injection: a directory in which chosen calls fail on purpose.
 //!
 //! [`FaultFs`] wraps any other file system and counts every call that could fail on a real disk. A
 //! test first runs its workload without faults to count the calls. In each following run one of
@@ -38,7 +38,7 @@ pub enum Fault {
     EioAtSync,
 }
 
-/// A plan: which calls fail, and with which fault.
+/// A plan of failures: which calls fail, and with which fault.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     from: u64,
@@ -89,7 +89,7 @@ struct Counter {
     delay: Duration,
     /// Page states of the files that were created through this wrapper.
     files: BTreeMap<String, Pages>,
-    /// Folders that no sync has covered since their last change.
+    /// Folders that changed after the last sync that covered them.
     unsynced: BTreeSet<String>,
     /// Folders that were unsynced when a sync of folders failed. Their data are lost: the kernel
     /// reports a writeback error once and then drops the pages.
@@ -122,7 +122,8 @@ impl FaultFs {
         }
     }
 
-    /// Returns the number of calls so far, including failed ones. The next call has this number.
+    /// Returns the count of calls so far, including failed ones. Calls are numbered from 0, so this
+    /// is also the number of the next call.
     pub fn calls(&self) -> u64 {
         self.counter.lock().calls
     }
@@ -175,14 +176,14 @@ impl FaultFs {
         Box::new(Writer { fs: self.clone(), inner, pages })
     }
 
-    /// Returns the page state of file `name`. A file that was created without this wrapper loses
-    /// nothing.
+    /// Returns the page state of file `name`. The model treats all bytes of a file that was created
+    /// without this wrapper as safe.
     fn pages(&self, name: &str) -> Pages {
         self.counter.lock().files.get(name).cloned().unwrap_or_default()
     }
 
-    /// Counts a sync call and executes `save`. If an earlier failed sync has lost data of the file,
-    /// the kernel has nothing to write, so the call succeeds without `save`.
+    /// Counts a sync call and executes it with `save`. If an earlier failed sync has lost data of
+    /// the file, the kernel has nothing to write; the call then succeeds without `save`.
     fn sync_pages(&self, pages: &Pages, save: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         self.call(Needs::Sync).inspect_err(|_| pages.lose())?;
         if pages.lost_any() {

@@ -1,5 +1,5 @@
-//! The recorded history of a directory. Its indexes give the state of the directory after any step
-//! with a few binary searches.
+//! The recorded history of a directory, for the crash model. Its indexes give the state of the
+//! directory after any step with a few binary searches.
 //!
 //! A step is one recorded operation. Steps are numbered from 1, and step 0 is the initial state. A
 //! name refers to a file. As with an inode, a file exists longer than its names. A removed file can
@@ -231,8 +231,7 @@ impl History {
         self.journal.counted
     }
 
-    /// Returns the number of the running journal transaction. A change of a file now belongs to
-    /// this transaction.
+    /// Returns the id of the running journal transaction, to which a change of a file now belongs.
     pub fn running(&self) -> u32 {
         (self.journal.counted + 1) as u32 + u32::from(self.journal.in_flight.is_some())
     }
@@ -362,8 +361,8 @@ impl History {
     }
 
     /// Removes from `names` the names whose parent folder does not exist after the power cut. A
-    /// folder is missing for one of two reasons: the power cut lost it, or its removal survived the
-    /// power cut while the removal of the name did not.
+    /// folder is missing for one of two reasons: the power cut lost the folder, or the removal of
+    /// the folder survived the power cut and the removal of a name in it did not.
     pub fn reachable(&self, mut names: BTreeMap<Arc<str>, FileId>) -> BTreeMap<Arc<str>, FileId> {
         // A folder sorts before its contents.
         let mut folders = BTreeSet::new();

@@ -1,5 +1,6 @@
-//! A durability mode for tests: durability handles (they say whether a build's files are durable
-//! yet) become durable late, out of order, or never.
+//! A durability mode for tests in which files become durable late. A durability handle reports
+//! whether the files of a build are durable yet. In this mode, handles become durable after a
+//! delay, out of order, or never.
 //!
 //! The engine may remove an obsolete file only when its replacement is durable (docs/durability.md,
 //! §2). If handles were durable immediately, tests would never exercise this rule. In this mode
@@ -17,8 +18,8 @@ use terrace_storage::{
 /// Longest time that a build waits, in calls of `advance`.
 const STEPS_MAX: usize = 12;
 
-/// The durability tracker of this module. It delays the n-th build for a number of calls, or lets
-/// it fail. Both depend only on the seed and on n.
+/// The durability tracker of this mode. It delays the n-th build for some calls of `advance`, or
+/// lets it fail. Both choices depend only on the seed and on n.
 pub struct LateTracker {
     permille: usize,
     // This mutex is locked during syncs, so that `commit` also waits for builds that another thread

@@ -1,4 +1,4 @@
-//! The states that a power cut may leave.
+//! The crash states that a power cut may leave of a recorded directory.
 //!
 //! Two things are uncertain after a power cut. The first is which directory operations reached the
 //! disk ([`Rules`]). The second is which of the pages that were appended after a file's last sync
@@ -53,8 +53,8 @@ impl Bias {
 }
 
 impl History {
-    /// Returns the directory right after `step`, as a killed process (without a power cut) leaves
-    /// it.
+    /// Returns the directory as it was right after `step`. A killed process leaves this state if no
+    /// power cut follows.
     pub fn state_after(&self, step: usize) -> Image {
         self.image(step, self.names_at(step), |_, file| {
             let written = file.written.at(step).expect("a named file exists");
@@ -109,8 +109,8 @@ impl History {
         }
     }
 
-    /// Returns the names under POSIX rules: a random subset of the directory operations since the
-    /// last directory sync is applied.
+    /// Returns the names after a power cut under POSIX rules: of the directory operations since the
+    /// last directory sync, a random subset is applied.
     fn names_by_chance(&self, step: usize, bias: Bias, rng: &mut Rng) -> BTreeMap<Arc<str>, FileId> {
         let synced = self.last_commit(step);
         let mut names = self.names_at(synced);

@@ -1,7 +1,7 @@
-//! A durability mode that lies, as a negative control for crash tests. A durability handle reports
-//! whether the files of a job are durable. In this mode every handle reports immediately that they
-//! are, without any sync. A crash test that does not fail in this mode proves nothing about
-//! durability handles.
+//! A durability mode that reports false results, as a negative control for crash tests. A
+//! durability handle reports whether the files of a job are durable. In this mode every handle
+//! reports immediately that they are, without any sync. Only a crash test that fails in this mode
+//! can detect false reports of durability handles.
 use terrace_storage::{
     DurabilityHandle, IoStats, Result,
     backends::files::fs::FileSystem,

@@ -104,7 +104,7 @@ impl Recorder {
         }
     }
 
-    /// Returns the state right after `step`, as a killed process (without a power cut) leaves it.
+    /// Returns the state right after `step`. A killed process leaves it if no power cut follows.
     pub fn state_after(&self, step: usize) -> Remains {
         match self {
             Recorder::Directory(fs) => Remains::Directory(fs.state_after(step)),

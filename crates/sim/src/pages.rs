@@ -1,6 +1,6 @@
 //! The state of a file's pages in the kernel's page cache after a failed sync. The kernel reports
-//! the error once and marks the pages clean, although the device never received them. Reads return
-//! these pages until they are evicted from the page cache. Later syncs have nothing to write.
+//! the error once and marks the pages as clean, although the device never received them. Reads
+//! return these pages until they are evicted from the page cache. Later syncs do not write them.
 use parking_lot::Mutex;
 use std::{ops::Range, sync::Arc};
 

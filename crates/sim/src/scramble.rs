@@ -1,5 +1,5 @@
-//! A directory that scrambles all bytes of its files. If code reads or writes a file without the
-//! file-system interface, it reads or writes garbage, and a test detects that.
+//! A directory that stores all bytes of its files scrambled. Code that accesses a file without the
+//! file-system interface therefore reads or writes garbage, and a test detects that.
 use crate::rng::mix;
 use std::{io, sync::Arc};
 use terrace_format::Medium;

@@ -36,7 +36,7 @@ struct Space {
     made: u64,
     /// Number of appends rejected for lack of space.
     refused: u64,
-    /// Whether the directory hides the device's free space (`free_bytes`).
+    /// Whether the free space of the device is unknown to callers of `free_bytes`.
     silent: bool,
 }
 
@@ -59,7 +59,7 @@ impl Space {
         self.capacity.saturating_sub(self.used + self.reserved)
     }
 
-    /// Creates a file of `bytes` bytes with the name `name`. Returns the file's number.
+    /// Creates a file of `bytes` bytes with the name `name`. Returns the file's inode number.
     fn create(&mut self, name: &str, bytes: u64) -> u64 {
         self.made += 1;
         self.used += bytes;

@@ -1,5 +1,5 @@
-//! A recording device that is combined with a recording directory. It notes the order of the
-//! operations on both, so that one simulated power cut hits both at the same moment.
+//! A recording device that is combined with a recording directory. It records the order of the
+//! operations on both, so that one simulated power cut affects both at the same moment.
 use crate::{CrashDevice, CrashFs};
 use parking_lot::Mutex;
 use std::{ops::Range, sync::Arc};

@@ -1,4 +1,4 @@
-//! A block device that gets disconnected, for tests: from a given request on, every request fails.
+//! A block device that simulates being disconnected: from a given request on, every request fails.
 use std::{
     io,
     ops::Range,

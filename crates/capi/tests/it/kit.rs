@@ -1,5 +1,5 @@
-//! Compiles and runs C programs. A program is linked either to LevelDB or to this library, which
-//! is installed as by `make install`.
+//! Compiles and runs C programs. A program is linked either to LevelDB or to Terrace's library,
+//! which is installed as by `make install`.
 use std::{
     env, fs,
     os::unix::fs::symlink,
@@ -75,7 +75,8 @@ pub fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Returns the path of the built library. Cargo places it in the directory of the test program.
+/// Returns the path of the built library. Cargo places it in the same directory as the test
+/// program.
 fn built_library(extension: &str) -> PathBuf {
     let test = env::current_exe().unwrap();
     let built = test.with_file_name(format!("libterrace_capi.{extension}"));

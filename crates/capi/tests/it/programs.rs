@@ -1,4 +1,4 @@
-//! Tests that C programs print the same whether they are compiled against LevelDB or against
+//! Tests that a C program prints the same text whether it is compiled against LevelDB or against
 //! Terrace.
 
 use crate::kit::{self, Against, Kit, run, said};
@@ -11,8 +11,8 @@ fn every(kit: &Kit, against: Against) -> String {
     said(kit.program("every", against).env("TEST_TMPDIR", place.path()))
 }
 
-/// Under Valgrind, the C program `every` must have no leak and no invalid access. The program
-/// frees everything that it receives, so any leak is an error of the library.
+/// Tests the C program `every` under Valgrind: it must have no leak and no invalid access. The
+/// program frees everything that it receives, so any leak is an error of the library.
 #[test]
 fn every_function_works_and_leaks_no_memory() {
     let Some(valgrind) = require("valgrind", kit::tool("valgrind")) else { return };

@@ -1,4 +1,4 @@
-//! Tests that `terrace bench` measures, continues after a stop, reports errors, and cleans up.
+//! Tests of `terrace bench`: it measures, continues after a stop, reports errors, and cleans up.
 use crate::common;
 use common::{command, fresh, root, terrace};
 use std::{
@@ -60,8 +60,8 @@ fn engines_are_compared_and_a_second_start_measures_nothing() {
     assert_eq!(other.err.matches("round ").count(), 8, "other terms are another plan");
 }
 
-/// With `--fresh`, rows that are measured again must replace the old ones, even if the run is
-/// stopped. Rows of other engines must stay.
+/// Tests the option `--fresh`: rows that are measured again must replace the old ones, even if the
+/// run is stopped. Rows of engines that are not measured must stay.
 #[test]
 fn fresh_forgets_what_it_measures_anew_and_nothing_else() {
     let directory = tempfile::tempdir().unwrap();
@@ -117,8 +117,8 @@ fn on_a_virtual_ssd_flash_is_counted_and_nothing_is_left() {
     assert_eq!(fs::read_dir(work.path()).unwrap().count(), 0, "left behind");
 }
 
-/// A row of an ext4 with a journal must have the count of journal commits. A row of an ext4
-/// without a journal must not have it.
+/// Tests that a result row includes the count of journal commits if the ext4 file system has a
+/// journal, and does not include it otherwise.
 #[test]
 fn an_ext4_has_a_journal_unless_none_is_asked_for() {
     let Some(()) = root("a device takes root") else { return };
@@ -202,9 +202,9 @@ fn lists_tell_what_there_is() {
     }
 }
 
-/// After SIGTERM and after SIGKILL, the process of the cell (one engine in one round) must end
-/// with its run. After SIGTERM the run must also remove its store; after SIGKILL the next run must
-/// remove it.
+/// Tests a run that is stopped by SIGTERM or SIGKILL. In both cases, the process of the cell (one
+/// engine in one round) must end with its run. After SIGTERM the run must also remove its store.
+/// After SIGKILL the next run must remove it.
 #[test]
 fn a_stopped_run_leaves_no_process_and_no_store() {
     for (signal, polite) in [("TERM", true), ("KILL", false)] {
@@ -251,8 +251,8 @@ fn children(pid: u32) -> Vec<u32> {
     all.filter(|&child| parent(child) == Some(pid)).collect()
 }
 
-/// Engines for raw devices and engines on ext4 must be able to share one device. All their bytes
-/// must be counted, and nothing may be left over.
+/// Tests that engines for raw devices and engines on ext4 can share one device. All their bytes
+/// must be counted, and nothing may be left on the machine afterwards.
 #[test]
 fn engines_without_a_file_system_have_the_bare_device() {
     let Some(()) = root("a loop device takes root") else { return };

@@ -1,5 +1,5 @@
-//! Tests `convert`: every preset is converted into every other, conversions are interrupted and
-//! continued, and the source must stay unchanged.
+//! Tests of the command `convert`: it converts every preset into every other, and continues an
+//! interrupted conversion. The source must stay unchanged.
 use crate::common;
 use common::{command, fresh, terrace, terrace_with};
 use std::{fs, path::Path, thread::sleep, time::Duration};
@@ -121,9 +121,9 @@ fn record(store: &Path) -> String {
     )
 }
 
-/// A conversion that was killed after it copied everything must be completed by the next run. It
-/// is killed once before the rename of the directory, and once after it, before the record was
-/// removed.
+/// Tests a conversion that was killed after it had copied everything. The next run must complete
+/// it. The first process is killed in one case before the rename of the directory, in another case
+/// after the rename and before the removal of the record.
 #[test]
 fn one_that_was_killed_near_its_end_ends() {
     let (folder, store) = fresh();
@@ -141,8 +141,8 @@ fn one_that_was_killed_near_its_end_ends() {
     }
 }
 
-/// A conversion with another target layout must not continue an existing one. An earlier version
-/// did so and reported that everything was copied.
+/// Tests that a conversion into another layout does not continue an existing conversion. An earlier
+/// version continued it, and reported that everything was copied.
 #[test]
 fn what_was_begun_as_something_else_is_not_taken_up() {
     let (folder, store) = fresh();
@@ -155,9 +155,9 @@ fn what_was_begun_as_something_else_is_not_taken_up() {
     terrace(["convert", store.to_str().unwrap(), &at("to")]).ok();
 }
 
-/// A device has no record of the conversion's source. Therefore a store on it that differs from
-/// the source must stay unchanged. An earlier version treated any store as a partial copy if its
-/// last pair was also in the source.
+/// Tests a conversion to a device that already has a store which differs from the source. This
+/// store must stay unchanged, because a device has no record of a conversion's source. An earlier
+/// version treated any store as a partial copy if its last pair was also in the source.
 #[test]
 fn a_device_with_pairs_of_its_own_stays_as_it_is() {
     let (folder, store) = fresh();
@@ -173,7 +173,8 @@ fn a_device_with_pairs_of_its_own_stays_as_it_is() {
     assert!(terrace(["dump", device]).ok() == before, "MIXED");
 }
 
-/// All column families are converted. A target that cannot have families refuses the conversion.
+/// Tests that all column families are converted, and that a target that cannot have families
+/// refuses the conversion.
 #[test]
 fn column_families_are_converted() {
     let (folder, store) = fresh();

@@ -1,5 +1,5 @@
-//! Tests that `terrace crash` reports usage errors, and that a campaign counts its states, keeps
-//! failing states and replays them.
+//! Tests of `terrace crash`: it must report usage errors, count the crash states of a campaign,
+//! keep failing crash states and replay them.
 use crate::common;
 use common::terrace;
 use std::{
@@ -37,7 +37,7 @@ fn the_seam_needs_no_root_and_knows_no_devices() {
     }
 }
 
-/// Returns a directory, if the machine can run campaigns.
+/// Returns a directory for campaigns. Returns `None` if the machine cannot run campaigns.
 fn ground() -> Option<(tempfile::TempDir, PathBuf)> {
     let owner = fs::metadata("/proc/self").expect("/proc").uid();
     require("root", if owner == 0 { Ok(()) } else { Err("mounting a file system takes root") })?;
@@ -73,7 +73,7 @@ fn a_store_that_keeps_the_contract_ends_well_and_a_control_is_found() {
     assert_eq!(fs::read_dir(dir.join("work")).expect("there").count(), 0, "left behind");
 }
 
-/// An interrupted campaign must not exit with success.
+/// Tests that the command of an interrupted campaign does not exit with success.
 #[test]
 fn a_campaign_that_is_broken_off_does_not_end_well() {
     let mut campaign = Command::new(env!("CARGO_BIN_EXE_terrace"));

@@ -1,4 +1,5 @@
-//! Tests error messages. They must say what the problem is, where it occurs, and in which file.
+//! Tests of error messages. A message must say what the problem is, where it occurs, and in which
+//! file.
 use crate::common;
 use common::{command, fresh, terrace, terrace_with};
 use std::{
@@ -108,8 +109,8 @@ fn a_store_in_use_is_refused_and_readers_share() {
     drop(stdin);
     assert!(loading.wait_with_output().unwrap().status.success());
 
-    // A scan that is not finished has the store open. Other readers may share the store with it, a
-    // writer may not.
+    // A scan that is not finished keeps the store open. Other readers may share the store with it,
+    // but no writer.
     let mut scanning = command(["dump", path]).spawn().unwrap();
     let mut first = [0];
     scanning.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
@@ -160,7 +161,7 @@ fn damage_is_found_and_located() {
     assert_eq!(report["problems"].as_array().unwrap().len(), 1);
 }
 
-/// The advice in an error must never name the command that has just failed.
+/// Tests that the advice in an error message never names the command that has just failed.
 #[test]
 fn advice_names_another_command() {
     let (directory, store) = fresh();
@@ -195,8 +196,9 @@ fn only_a_bpf_file_system_can_be_pinned_in() {
     assert!(terrace(["pin", &path, "more"]).fails(2).contains("more"));
 }
 
-/// Many systems mount `/sys/fs/bpf` so that only root can enter it. Other users cannot use a pin
-/// (the installed BPF program) there.
+/// Tests a machine on which `/sys/fs/bpf` is mounted so that only root can enter it, as on many
+/// systems. Users other than root cannot use a pin (the installed BPF program) there, so the pin
+/// must not be reported as usable by everyone.
 #[test]
 fn a_pin_that_others_cannot_reach_is_no_pin_for_everybody() {
     let folder = tempfile::tempdir().unwrap();

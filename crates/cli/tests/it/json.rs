@@ -3,8 +3,8 @@ use crate::common::{fresh, terrace, terrace_with};
 use serde_json::{Value, json};
 use std::{fs, path::Path};
 
-/// Returns keys and values with their JSON form. The form of UTF-8 text is a string with the same
-/// text, whatever characters it contains.
+/// Returns keys and values, each with its expected JSON form. For UTF-8 text this form is a string
+/// with the same text, whatever characters it contains.
 fn pairs() -> Vec<(&'static [u8], Value)> {
     vec![
         (b"\x00\x1f\t\n\"\\", json!("\u{0}\u{1f}\t\n\"\\")),
@@ -122,7 +122,7 @@ fn every_command_prints_json() {
     assert!(Path::new(store).is_dir());
 }
 
-/// `load` must restore the same pairs from the output of `scan --json`.
+/// Tests that `load` restores the same pairs from the output of `scan --json`.
 #[test]
 fn a_scan_can_be_loaded() {
     let (directory, store) = fresh();

@@ -1,4 +1,4 @@
-//! Tests `load` and `dump`.
+//! Tests of the commands `load` and `dump`.
 use crate::common;
 use common::{command, fresh, terrace, terrace_with};
 use proptest::{collection::btree_map, collection::vec, prelude::any, prop_assert_eq, test_runner::Config};
@@ -7,8 +7,8 @@ use std::{io::Read, process::Command};
 proptest::proptest! {
     #![proptest_config(Config { failure_persistence: None, ..Config::with_cases(12) })]
 
-    /// For any bytes and any format, a dump that is loaded into another store must give the same
-    /// dump there.
+    /// Property test: for any bytes and any format, a dump that is loaded into a second store gives
+    /// the same dump there.
     #[test]
     fn dump_and_load_are_inverse(pairs in btree_map(vec(any::<u8>(), 0..20), vec(any::<u8>(), 0..200), 0..60)) {
         let (_directory, store) = fresh();
@@ -75,7 +75,7 @@ fn a_bad_line_is_named_and_what_was_before_it_stays() {
     assert!(error.contains("line 1"), "{error}");
 }
 
-/// Input of another kind must change nothing and create no store.
+/// Tests that `load` refuses input of another format, changes nothing and creates no store.
 #[test]
 fn a_file_of_another_kind_is_refused_at_its_first_line() {
     let (_directory, store) = fresh();

@@ -1,4 +1,4 @@
-//! Tests `terrace lost`: the writes of a WAL that an open has set aside can be restored.
+//! Tests of `terrace lost`, which restores the writes of a WAL that an open has copied to `lost/`.
 use crate::common;
 use common::{fresh, terrace};
 use std::{fs, path::Path};
@@ -14,8 +14,9 @@ fn damage_wal(store: &Path) {
     fs::write(wal, bytes).unwrap();
 }
 
-/// The writes after the damage are in `lost/`, in the default family and in another one. A restore
-/// writes those that the store lacks. It keeps newer values unless `--overwrite` is given.
+/// Tests the restore of writes of the default family and of another one. The WAL was damaged, and
+/// the writes after the damage are in `lost/`. A restore writes those that the store lacks. It
+/// keeps newer values unless `--overwrite` is given.
 #[test]
 fn writes_to_all_families_are_restored() {
     let (_directory, store) = fresh();

@@ -1,6 +1,6 @@
-//! Tests commands that read single files of a store. If a FIFO, a link or a file of terabytes is
-//! in the place of such a file, the command must refuse it. It must not wait for the FIFO, follow
-//! the link, or read the whole file.
+//! Tests commands that read single files of a store. If a FIFO, a link or a file of terabytes is in
+//! the place of such a file, the command must refuse it. The command must not wait for the FIFO,
+//! follow the link, or read the whole file.
 use crate::common::{command, fresh, situations, terrace};
 use std::{
     fs,
@@ -87,8 +87,8 @@ fn single_files_are_looked_at_as_a_store_would() {
     assert_eq!(soon(&["inspect", link.to_str().unwrap()]).0, 0);
 }
 
-/// If `lost/` is a link, it leads to files of another program. `lost discard` must not remove
-/// those.
+/// Tests that `lost discard` does not follow a link in the place of `lost/`, because the link may
+/// lead to files of another program.
 #[test]
 fn lost_is_not_looked_for_through_a_link() {
     let (directory, store) = fresh();

@@ -54,8 +54,9 @@ fn a_store_goes_onto_a_device_and_back() {
     assert!(raw(["export", &device, &out]).fails(1).contains("not empty"));
 }
 
-/// A part of the device's file table that a flush had made durable is corrupt. Every command must
-/// fail, but `export --damaged` must copy the files that the valid parts of the table list.
+/// Tests a device with corruption in a part of its file table that was durable. Every command must
+/// fail, except `export --damaged`, which must copy the files that the valid parts of the table
+/// list.
 #[test]
 fn files_come_out_of_a_device_whose_list_is_damaged() {
     let (directory, device) = prepared();
@@ -84,8 +85,8 @@ fn files_come_out_of_a_device_whose_list_is_damaged() {
     let kept = String::from_utf8(terrace(["dump", &saved, "--format", "hex"]).ok()).unwrap();
     assert!(pairs.lines().all(|pair| kept.contains(pair)), "{} pairs", kept.lines().count());
 
-    // Without damage, the flag must not change the result. Without a valid half of the slot
-    // journal, the command must fail.
+    // Without damage, the flag `--damaged` must not change the result. If neither half of the slot
+    // journal is valid, the command must fail.
     let (fresh_device, nothing) = (prepared(), directory.path().join("nothing").display().to_string());
     raw(["export", &fresh_device.1, &nothing, "--damaged"]).ok();
     let mut headless = image.clone();
@@ -103,8 +104,8 @@ fn files_come_out_of_a_device_whose_list_is_damaged() {
     assert!(all[0] == all[1] && all[0].len() > pairs.len());
 }
 
-/// A split store has its manifest in a directory and its WALs and SSTables on a device. The
-/// store's path is the directory. Neither half may work with another store's half.
+/// Tests split stores. A split store has its manifest in a directory and its WALs and SSTables on a
+/// device; the store's path is the directory. Neither half may work with another store's half.
 #[test]
 fn logs_and_tables_may_be_on_a_device_and_the_rest_in_a_directory() {
     let (directory, store) = fresh();
@@ -169,7 +170,8 @@ fn logs_and_tables_may_be_on_a_device_and_the_rest_in_a_directory() {
     assert!(raw(["format", &other, "--force", "--meta", &store]).fails(1).contains("not empty"));
 }
 
-/// SSTables that are not single files (bundles, directory tables) must be exported too.
+/// Tests that a store whose SSTables are not single files (bundles, directory tables) is not
+/// imported to a device. The error must name the command `terrace convert` instead.
 #[test]
 fn a_store_of_other_tables_is_not_imported() {
     let (directory, device) = prepared();
@@ -224,8 +226,8 @@ fn what_is_there_is_not_overwritten_unasked() {
     assert!(refused.contains("durability mode journal is refused"), "{refused}");
 }
 
-/// `format` must name the kind of contents that other tools wrote. If a tool that makes a file
-/// system in a plain file is missing, its case is skipped with a message.
+/// Tests that `format` names the kind of contents that other tools wrote to a file. Tools that make
+/// a file system in a plain file are needed; if one is missing, its case is skipped with a message.
 #[test]
 fn what_other_tools_leave_is_recognised() {
     let directory = tempfile::tempdir().unwrap();
@@ -273,8 +275,8 @@ fn what_other_tools_leave_is_recognised() {
     require("mkfs", if told >= 2 { Ok(()) } else { Err("no two tools that make file systems") });
 }
 
-/// Runs all commands concurrently. Returns the names of those that succeeded. All others must have
-/// failed because the device was in use.
+/// Runs all commands at the same time. Returns the names of the commands that succeeded. Asserts
+/// that all others failed because the device was in use.
 fn at_once(commands: impl IntoIterator<Item = (String, Command)>) -> BTreeSet<String> {
     let spawn = |(what, mut command): (String, Command)| (what, command.spawn().expect("the binary was built"));
     let children: Vec<_> = commands.into_iter().map(spawn).collect();
@@ -288,8 +290,8 @@ fn at_once(commands: impl IntoIterator<Item = (String, Command)>) -> BTreeSet<St
     done
 }
 
-/// Many processes write concurrently. After that, many write and some format, until a format
-/// succeeds.
+/// Tests concurrent use of a device. First many processes write to it. Then many processes write
+/// while others format it, until a format succeeds.
 fn race(device: &str) {
     let put = |n: usize| (format!("key{n:02}\tvalue"), command(["put", device, &format!("key{n:02}"), "value"]));
     let format = || ("format".to_owned(), command(["raw", "format", device, "--force"]));
@@ -330,8 +332,8 @@ fn of_many_who_open_a_block_device_at_once_one_uses_it_at_a_time() {
     race(&device.0);
 }
 
-/// A process is killed repeatedly while it writes. After each kill the file table must be
-/// consistent, and earlier contents must be there.
+/// Tests a process that is killed repeatedly while it writes. After each kill the device's file
+/// table must be consistent, and earlier contents must still be there.
 #[test]
 fn a_killed_process_leaves_a_whole_list_and_all_that_was_there() {
     let (_directory, device) = prepared();
@@ -391,8 +393,8 @@ fn a_real_block_device_holds_a_store_and_a_mounted_one_is_left_alone() {
     terrace(["check", &device.0]).ok();
     assert_eq!(raw(["check", &device.0]).ok(), b"no problems\n");
 
-    // The file and the loop device are two names of one device. A user of one name must exclude
-    // users of the other.
+    // The file and the loop device over it are two names of one device. A user of one name must
+    // exclude users of the other.
     let image = directory.path().join("image");
     let attached = raw(["format", &image.display().to_string(), "--force"]).fails(1);
     assert!(attached.contains(&format!("attached to the loop device {}", device.0)), "{attached}");

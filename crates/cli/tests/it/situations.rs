@@ -1,5 +1,5 @@
-//! Error situations with paths, arguments, and stores in LevelDB's format. `common/situations.rs`
-//! explains the tables. Other situations are in `situations_of_*.rs`.
+//! Error situations with wrong paths, wrong arguments, and stores in LevelDB's format.
+//! `common/situations.rs` explains the tables. Further situations are in `situations_of_*.rs`.
 use crate::common::{self, situations};
 use common::{terrace, terrace_with};
 use situations::{CHECK, GET, PUT, Situation, judge, keep_only, names};

@@ -1,5 +1,5 @@
-//! Error situations with devices, and with halves of split stores, that are corrupt, unprepared or
-//! missing. `common/situations.rs` explains the tables.
+//! Error situations with raw devices, and with halves of split stores (directory and device), that
+//! are corrupt, unprepared or missing. `common/situations.rs` explains the tables.
 use crate::common::situations;
 use situations::{GET, PUT, Situation, cut, device, half, harm, judge, lose, prepared};
 use std::fs;

@@ -1,5 +1,5 @@
-//! Error situations of users who may not read or write all files. `common/situations.rs` explains
-//! the tables.
+//! Error situations in which a user has no right to read or write some of the files.
+//! `common/situations.rs` explains the tables.
 use crate::common::{self, situations};
 use common::Ran;
 use situations::{CHECK, GET, PUT, Situation, bundles, device, folders, judge_as, names, table, value_log};
@@ -219,8 +219,8 @@ const PERMISSIONS: &[Situation] = &[
     ),
 ];
 
-/// Runs the situations as an unprivileged user. If the test runs as root, it uses a user without
-/// rights.
+/// Runs the error situations as a user without privileges. If the test itself runs as root, it uses
+/// another user for the commands.
 #[test]
 fn permissions() {
     let user = User::found();
@@ -233,7 +233,7 @@ fn permissions() {
     });
 }
 
-/// An unprivileged user, as whom the tests run commands.
+/// A user without privileges. The tests run commands as this user.
 struct User {
     is_root: bool,
     program: PathBuf,

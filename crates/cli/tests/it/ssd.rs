@@ -1,5 +1,5 @@
-//! Tests `terrace ssd`: usage errors must be reported, a served drive must be a block device, and
-//! Ctrl-C must remove it.
+//! Tests of `terrace ssd`: it must report usage errors and serve a drive as a block device. Ctrl-C
+//! must remove the block device.
 use crate::common;
 use common::{command, terrace};
 use nix::{

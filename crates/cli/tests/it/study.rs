@@ -1,5 +1,5 @@
-//! Tests `terrace study`: it must measure, check its expectations, continue after a stop, write
-//! reports, and report errors with line and field.
+//! Tests of `terrace study`: it must measure, check the expectations of an experiment, continue
+//! after a stop, write reports, and report errors with line and field.
 use crate::common;
 use common::{Ran, command, root, terrace};
 use serde_json::{Value, json};
@@ -66,8 +66,8 @@ that = "wa1(terrace:leveldb, workload=fillrandom) > 1 + wa1(terrace:l2sm, worklo
 because = "no device is counted"
 "#;
 
-/// A directory with the experiment. All studies on a machine share one lock; here the lock is
-/// named after the directory.
+/// A directory with the experiment. All studies on a machine share one lock. For these tests the
+/// lock is named after the directory, so that they do not exclude each other.
 struct Place(TempDir);
 
 impl Place {
@@ -142,8 +142,8 @@ fn an_experiment_is_measured_judged_and_shown() {
     assert!(html.contains("<h2>Small &amp; &lt;quick&gt;</h2>") && html.contains("class=\"broken\""), "{html}");
     assert_eq!(html.matches("<svg class=\"cascade\"").count(), 2, "one for each engine that ran");
     assert!(html.contains("Growth") && html.contains("value_size in bytes"), "{html}");
-    // The report has these plots: one along the sweep for each row; one that compares the engines
-    // for each row and value with that figure; two over time for each row.
+    // The report has these plots: for each row, one along the sweep; for each row and each value,
+    // one that compares the engines by this figure; for each row, two over time.
     let over_time = 2 * 2;
     assert_eq!(html.matches("class=\"plot\"").count(), 2 + 3 + over_time);
     assert_eq!(html.matches("\nseconds since the start\n").count(), over_time, "throughput and latencies of each row");
@@ -213,8 +213,8 @@ fn what_is_wrong_is_refused_by_line_and_name() {
     assert!(terrace(["study", "report", empty.path().to_str().unwrap()]).fails(1).contains("no run"));
 }
 
-/// `--device` must put the stores on another device than the experiment's. An experiment that
-/// compares devices must be refused.
+/// Tests that `--device` puts the stores on another device than the experiment's file says. An
+/// experiment that compares devices must be refused with this option.
 #[test]
 fn a_given_device_takes_the_place_of_what_the_file_says() {
     let place = Place::new(&SMALL.replace("\"temporary\"", "\"loop\"\nsize = \"1GiB\""));
@@ -239,8 +239,8 @@ fn a_given_device_takes_the_place_of_what_the_file_says() {
     assert!(compares.run(&["--device", &device, "--destroy-data"]).fails(2).contains("compares devices (device.size)"));
 }
 
-/// While a study runs, a second one must be refused. After a study was killed, the next run must
-/// continue it.
+/// Tests that a second study is refused while one is running, and that the next run continues a
+/// study that was killed.
 #[test]
 fn a_killed_study_goes_on_and_two_do_not_run_at_once() {
     let place = Place::new(&SMALL.replace("num = 20_000", "num = 400_000"));
@@ -263,7 +263,7 @@ fn a_killed_study_goes_on_and_two_do_not_run_at_once() {
     assert!(measured <= 12 - kept / 2 * 2, "{measured} measured though {kept} were there");
 }
 
-/// A file system in memory, unmounted when dropped.
+/// A file system in memory, which is unmounted when the value is dropped.
 struct Memory(PathBuf);
 
 impl Memory {
@@ -287,8 +287,8 @@ impl Drop for Memory {
     }
 }
 
-/// If there is no space for results, the run must end and name the file. Existing rows must stay,
-/// and the next run must continue after them.
+/// Tests a study without space for results. The run must end with an error that names the file.
+/// Existing rows must stay, and the next run must continue after them.
 #[test]
 fn a_full_disk_of_results_loses_only_the_cell_in_progress() {
     let Some(()) = root("mounts and loop devices take root") else { return };
@@ -306,8 +306,8 @@ fn a_full_disk_of_results_loses_only_the_cell_in_progress() {
     assert_eq!(fs::read_to_string(place.file("out/small/rows.jsonl")).unwrap().lines().count(), 12 + kept % 2);
 }
 
-/// If a store fills its device, only its own cell (one engine in one round) may fail, and the
-/// cell's row must report it. The other cells must be measured.
+/// Tests a store that fills its device. Only this store's cell (one engine in one round) may fail,
+/// and its row must report the failure. The other cells must be measured.
 #[test]
 fn a_full_device_fails_its_own_cell() {
     let Some(()) = root("mounts and loop devices take root") else { return };
@@ -346,8 +346,8 @@ fn the_list_names_every_file_with_its_source() {
     }
 }
 
-/// A browser must show the report, in light and in dark mode. The screenshots stay in the target
-/// directory.
+/// Tests that a browser shows the report, in light and in dark mode. The screenshots stay in the
+/// target directory.
 #[test]
 fn a_browser_shows_the_report() {
     let found = ["chromium", "chromium-browser", "google-chrome"]

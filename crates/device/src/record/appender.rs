@@ -1,7 +1,7 @@
-//! Appends to a file with direct I/O. A recording server must not use the page cache, because the
-//! processes that wait for the server may need the memory. It also must not spend processor time
-//! on cached pages that are never read. The appender collects bytes in two buffers. A thread
-//! writes one buffer while the caller fills the other.
+//! A writer that appends to a file with direct I/O, for a server that records requests. The server
+//! must not use the page cache, because the processes that wait for the server may need the memory.
+//! Also, it should not spend processor time on cached pages that are never read. The writer
+//! collects bytes in two buffers: a thread writes one buffer while the caller fills the other.
 use nix::fcntl::OFlag;
 use std::{
     fs::{File, OpenOptions},
@@ -158,8 +158,8 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// However the bytes are split into `append` calls, the file must equal them after each flush
-    /// and at the end.
+    /// Tests that the file equals the appended bytes after each flush and at the end, however the
+    /// bytes are split into `append` calls.
     #[test]
     fn the_file_equals_the_appended_bytes() {
         let dir = tempfile::tempdir().unwrap();
@@ -183,8 +183,8 @@ mod tests {
         assert!(fs::read(&path).unwrap() == naive);
     }
 
-    /// If a write of the thread fails, the current `append` call or a later one must return the
-    /// error. Every call after that must fail too.
+    /// Tests that a failed write of the thread is reported by the current `append` call or a later
+    /// one, and that every call after that fails too.
     #[test]
     fn a_full_disk_is_reported_by_every_later_call() {
         let Ok(mut appender) = Appender::create(Path::new("/dev/full")) else { return };

@@ -35,13 +35,14 @@ const BUFFER: usize = 1 << 20;
 pub enum Kind {
     /// A write.
     Write,
-    /// A flush. Requests before it are durable.
+    /// A flush. When it has completed, all requests before it are durable.
     Flush,
     /// A discard.
     Discard,
     /// A zeroed range.
     Zero,
-    /// A mark. It is not a request: the workload inserts it to record its progress.
+    /// A mark, which is not a request to the device. The workload inserts marks to record its
+    /// progress.
     Mark,
 }
 

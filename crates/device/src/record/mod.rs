@@ -1,5 +1,5 @@
-//! Recorded devices. A recording is a file with all requests to a device. From a recording, every
-//! crash state (a disk content that a power cut can leave) can be derived.
+//! Recorded devices. A recording is a file with all requests to a block device, in order. Every
+//! crash state (a disk content that a power cut can leave) can be derived from it.
 //!
 //! - [`Recorder`]: a device that records the requests to the device below.
 //! - [`Past`]: a recording that was opened for replay and for crash states.
@@ -35,8 +35,8 @@ enum Log {
 /// recorded.
 pub struct Recorder {
     below: Arc<dyn BlockDevice>,
-    /// The mutex is locked while the device below executes a change, so that the log has the
-    /// requests in the order of the device.
+    /// Locked while the device below executes a change. The log therefore has the requests in the
+    /// order in which the device executed them.
     log: Mutex<Log>,
 }
 
@@ -54,7 +54,7 @@ impl Recorder {
         Ok(Recorder { log: Mutex::new(Log::Open(Writer::create(path, shape)?)), below })
     }
 
-    /// Inserts mark `number` between the requests so far and the following ones.
+    /// Inserts a mark with the id `number` after all requests so far.
     pub fn mark(&self, number: u64) -> Result<()> {
         self.record(Kind::Mark, Stream::default(), number, 0, &[], || Ok(()))
     }
@@ -64,8 +64,8 @@ impl Recorder {
         self.log().writer()?.map_or(Ok(()), Writer::flush)
     }
 
-    /// Ends the recording, which simulates a power cut. The device still executes later requests
-    /// but does not record them.
+    /// Ends the recording, to simulate a power cut. The device still executes later requests, but
+    /// they are not recorded.
     pub fn end(&self) -> Result<()> {
         let mut log = self.log();
         log.writer()?.map_or(Ok(()), Writer::flush)?;

@@ -1,5 +1,5 @@
-//! An opened recording. Its index has all versions of each block, so the contents of any block at
-//! any time of the recording can be read.
+//! A recording that was opened for reading. Its index lists all versions of each block, so the
+//! contents of any block at any time of the recording can be read.
 use super::log::{Event, Kind, Reader};
 use crate::{BlockDevice, Error, Result};
 use std::{
@@ -76,14 +76,14 @@ impl Past {
         Ok(())
     }
 
-    /// Reads the data of a write.
+    /// Reads from the recording the bytes that a recorded write wrote.
     pub(super) fn data(&self, event: &Event) -> Result<Vec<u8>> {
         let mut data = vec![0; event.len as usize];
         self.read(event.at, &mut data)?;
         Ok(data)
     }
 
-    /// Reads the contents that a block has just before event `until` into `into`. If the block is
+    /// Reads into `into` the contents that a block had just before event `until`. If the block was
     /// zero, returns `false` and leaves `into` unchanged.
     pub(super) fn block_before(&self, block: u64, until: usize, into: &mut [u8]) -> Result<bool> {
         let Some(versions) = self.blocks.get(&block) else { return Ok(false) };
@@ -104,8 +104,8 @@ impl Past {
                     self.blocks.entry(block).or_default().push(Version { event: number, at });
                 }
             }
-            // Only blocks that were written before get a new version. All other blocks are zero
-            // already.
+            // Only blocks that were written before need a new version. All other blocks are zero in
+            // any case.
             Kind::Discard | Kind::Zero => {
                 let empty = Version { event: number, at: None };
                 let mut clear = |versions: &mut Vec<Version>| versions.push(Version { ..empty });

@@ -1,6 +1,7 @@
-//! A crash state of a recorded device. It consists of all requests before a given event, selected
-//! parts of later requests, and writes that were made to the crash state itself. A crash state
-//! copies only the blocks of these parts and writes; it reads all other blocks from the recording.
+//! A crash state of a recorded device, as a writable device. It contains all requests before a
+//! given event, selected parts of later requests, and the writes that were made to the crash state
+//! itself. In memory it has only the blocks of these parts and writes; it reads all other blocks
+//! from the recording.
 use super::{Kind, Past, past::BLOCK};
 use crate::{BlockDevice, Error, Result, Stream, error::check_range};
 use std::{

@@ -51,8 +51,8 @@ const FILES: [(u64, &str); 4] = [(DISK, "disk"), (STATS, "stats"), (CONTROL, "co
 pub struct Serving {
     /// The thread that serves the requests. It ends when the file system is unmounted.
     pub thread: JoinHandle<()>,
-    /// Whether the kernel accesses the backing file directly. The value is valid once `disk` was
-    /// opened.
+    /// Whether the kernel reads and writes the backing file directly. Valid only after `disk` was
+    /// opened for the first time.
     pub passes_on: Arc<AtomicBool>,
 }
 
@@ -81,12 +81,12 @@ struct Server {
     desk: Arc<dyn Desk>,
     tally: Tally,
     /// The text of `stats` for each open file handle. The server makes the text when the file is
-    /// opened, so that several reads of one handle return parts of the same text.
+    /// opened, so that all reads through one handle return parts of the same text.
     texts: HashMap<u64, String>,
     /// Number of opens so far, which is also the last handle.
     opened: u64,
-    /// The number under which the kernel knows the backing file of the device; `None` until the
-    /// file is registered.
+    /// The id under which the kernel knows the backing file of the device. `None` until the file is
+    /// registered.
     behind: Option<i32>,
     /// Whether the kernel accesses the backing file directly; see [`Serving`].
     passes_on: Arc<AtomicBool>,
@@ -187,7 +187,7 @@ impl Server {
             Op::Flush => self.tally.flush(device.flush())?,
             Op::Discard { offset, len } => self.tally.discard(len, device.discard(offset, len))?,
             Op::Zero { offset, len } => self.tally.zero(len, device.write_zeroes(offset, len))?,
-            // The kernel remembers ENOSYS and stops sending requests of this kind, for example for
+            // After the reply ENOSYS the kernel sends no more requests of this kind. Examples are
             // extended attributes and seeks.
             _ => return Err(Errno::ENOSYS),
         }
@@ -202,9 +202,9 @@ impl Server {
         }
     }
 
-    /// Registers the device's backing file with the kernel, which then reads and writes the file
-    /// directly. Returns the number of the file. If the kernel refuses, this process serves the
-    /// reads and writes.
+    /// Registers the device's backing file with the kernel, which can then read and write the file
+    /// directly. Returns the kernel's id of the file. If the kernel refuses, returns `None`, and
+    /// this process serves the reads and writes.
     fn behind(&mut self) -> Option<i32> {
         self.behind = self.behind.or_else(|| open_backing(&self.kernel, self.device.backing()?).ok());
         self.passes_on.store(self.behind.is_some(), Ordering::SeqCst);

@@ -49,8 +49,8 @@ struct BackingMap {
 const _: () = assert!(size_of::<LoopInfo>() == 232 && size_of::<LoopConfig>() == 304 && size_of::<BackingMap>() == 16);
 
 const AUTOCLEAR: u32 = 4;
-/// Flag of a loop device that allows partitions. The kernel does not search for partitions; a
-/// program that needs them registers them itself.
+/// Flag of a loop device that permits partitions. The kernel does not search for partitions by
+/// itself; a program that needs them must register them.
 const PARTITIONS: u32 = 8;
 const DIRECT_IO: u32 = 16;
 const PR_SET_IO_FLUSHER: libc::c_int = 57;
@@ -60,7 +60,7 @@ nix::ioctl_none_bad!(loop_clear, 0x4C01);
 nix::ioctl_write_ptr_bad!(loop_configure, 0x4C0A, LoopConfig);
 nix::ioctl_write_ptr!(fuse_backing_open, 229, 1, BackingMap);
 
-/// Returns the number of a free loop device. Another process may take it first.
+/// Returns the id of a free loop device. Another process may use the device before the caller does.
 pub fn free_loop(control: &File) -> nix::Result<i32> {
     // SAFETY: the call accesses no memory, and the descriptor is open.
     unsafe { loop_get_free(control.as_raw_fd()) }
@@ -76,7 +76,7 @@ pub struct LoopForm {
 }
 
 /// Registers `file` with the FUSE connection `kernel` as a backing file for passthrough, and
-/// returns its number. Requires Linux 6.9 and CAP_SYS_ADMIN.
+/// returns the kernel's id of the file. Requires Linux 6.9 and CAP_SYS_ADMIN.
 pub fn open_backing(kernel: &File, file: BorrowedFd<'_>) -> nix::Result<i32> {
     let map = BackingMap { fd: file.as_raw_fd(), flags: 0, padding: 0 };
     // SAFETY: the kernel reads one `BackingMap`. This type has the layout that the kernel expects,
@@ -116,8 +116,8 @@ pub fn clear_loop(node: &File) -> nix::Result<()> {
     unsafe { loop_clear(node.as_raw_fd()) }.map(drop)
 }
 
-/// Declares this process an I/O flusher, so that under memory pressure it does not wait for writes
-/// to the device that it serves. Requires CAP_SYS_RESOURCE.
+/// Declares this process an I/O flusher. Under memory pressure, the kernel then does not let it
+/// wait for writes to the device that it serves itself. Requires CAP_SYS_RESOURCE.
 pub fn be_io_flusher() -> nix::Result<()> {
     // SAFETY: all arguments are numbers, and the unused ones are zero, as the call requires.
     Errno::result(unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) }).map(drop)

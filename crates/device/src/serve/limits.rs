@@ -1,6 +1,6 @@
-//! Rate limits of block devices. The kernel enforces them (blk-throttle), so no process has to pass
-//! the data on. Reads and writes have separate limits. Zeroed ranges are limited as writes.
-//! Discards use almost nothing of the limit for writes.
+//! Rate limits of block devices. The kernel enforces them (blk-throttle), so the data passes
+//! through no further process. Reads and writes have separate limits. Zeroed ranges count as
+//! writes. Discards use almost nothing of the limit for writes.
 //!
 //! Only cgroup version 1 has machine-wide limits. They are set in the root group of `blkio`,
 //! because a limit of any other group would not apply to processes outside that group. The kernel

@@ -17,9 +17,9 @@ use std::{
 const CONTROL: &str = "/dev/loop-control";
 /// Maximum number of attempts to attach a file. Another process may take a free loop device first.
 const ATTEMPTS: u32 = 50;
-/// Maximum size of a request of the block layer, in KiB. Such a request fits one FUSE request, so
-/// the device receives every write of the kernel undivided. A torn write in a crash state is then
-/// a part of one write that the kernel sent.
+/// Maximum size of a request of the block layer, in KiB. A request of this size fits one FUSE
+/// request, so the served device receives every write of the kernel undivided. A torn write in a
+/// crash state is therefore a part of a single write of the kernel.
 const REQUEST_KIB_MAX: &str = "1024";
 
 /// A loop device over a file. Dropping this value does not detach the device, unless it was
@@ -28,8 +28,8 @@ const REQUEST_KIB_MAX: &str = "1024";
 pub struct Loop {
     /// The block device.
     pub node: PathBuf,
-    /// Open file on the loop device. Until the device is mounted, this file keeps a device with
-    /// `autoclear` attached.
+    /// An open descriptor of the loop device. It keeps a device with `autoclear` attached until the
+    /// device is mounted.
     file: File,
 }
 

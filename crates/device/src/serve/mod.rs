@@ -117,9 +117,9 @@ impl FrontEnd for FuseLoop {
         served.thread = Some(thread);
         if self.attached {
             let disk = served.dir.join("disk");
-            // Opening the file makes the server find out whether the kernel accesses the backing
-            // file directly. If the kernel does, the loop device uses the page cache and not direct
-            // I/O, so dirty pages may wait in memory.
+            // When the file is opened, the server learns whether the kernel accesses the backing
+            // file directly. If so, the loop device uses the page cache instead of direct I/O, so
+            // dirty pages may wait in memory.
             let opened = has_file.then(|| fs::File::open(&disk));
             let direct = !passes_on.load(Ordering::SeqCst);
             drop(opened);
@@ -203,9 +203,9 @@ impl Drop for Served {
     }
 }
 
-/// Prepares this process for serving: locks its memory and exempts it from the OOM killer. Returns
-/// a reason for each step that the system refused. Without these steps serving works only as long
-/// as there is enough memory.
+/// Prepares this process for serving a device: locks its memory and exempts it from the OOM killer.
+/// Returns a text for each step that the system refused. Without these steps, serving works only as
+/// long as there is enough memory.
 pub fn ready_process() -> Vec<String> {
     /// Flag of `mlockall`: lock each page when it is first touched, and do not prefault pages.
     /// `nix` does not define the flag.
@@ -220,7 +220,7 @@ pub fn ready_process() -> Vec<String> {
     steps.into_iter().filter_map(refused).collect()
 }
 
-/// Number of the next directory that this process creates.
+/// The id that is part of the name of the next directory that this process creates.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 fn next() -> u32 {

@@ -1,10 +1,11 @@
-//! Removes the mounts and loop devices of served devices. A server removes its own mounts and loop
-//! devices when it stops. Any process can remove those of a server that was killed.
+//! Removes the mounts and loop devices of servers that serve a block device. A server removes its
+//! own when it stops. If a server was killed, any other process can remove the mounts and loop
+//! devices that it left.
 //!
 //! All mounts and loop devices of a server belong to one directory, whose name identifies the
-//! server: `WORK/terrace-ssd-PID-START-N`. The server keeps no list of its mounts, loop devices
-//! and rate limits, because the kernel lists them. [`cleanup`] therefore finds everything that a
-//! server leaves, whenever it was killed.
+//! server: `WORK/terrace-ssd-PID-START-N`. The server needs no list of its mounts, loop devices and
+//! rate limits, because the kernel lists them. [`cleanup`] uses the kernel's lists, so it finds
+//! everything that a killed server left, at whatever moment the server was killed.
 use super::{fuse::FILE_SYSTEM, limits, loops};
 use crate::{
     Error, Result,
@@ -50,8 +51,8 @@ struct Mount {
     device: String,
     point: PathBuf,
     kind: String,
-    /// The mounted device as the mount call named it. It is needed because a mount of some file
-    /// systems (btrfs) has another device number than the mounted device.
+    /// The mounted device, as it was named in the mount call. The device number is not enough: with
+    /// some file systems (btrfs), the mount has another device number than the mounted device.
     source: PathBuf,
 }
 
@@ -66,9 +67,9 @@ pub fn new_directory(work: &Path) -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// Removes everything that killed servers left below `work`, or anywhere if `work` is `None`: file
-/// systems on their devices, loop devices, mounts and directories. Running servers are not
-/// touched.
+/// Removes everything that killed servers left below `work`: file systems on their devices, loop
+/// devices, mounts and directories. If `work` is `None`, removes the same anywhere on the machine.
+/// Does not touch running servers.
 pub fn cleanup(work: Option<&Path>) -> Result<Cleaned> {
     // `work` is made canonical, because the mount table has canonical paths.
     let whole = |work: &Path| fs::canonicalize(work).unwrap_or_else(|_| work.to_owned());
@@ -76,8 +77,8 @@ pub fn cleanup(work: Option<&Path>) -> Result<Cleaned> {
     let work = work.as_deref();
     let is_ours = |mount: &Mount| mount.kind == FILE_SYSTEM && work.is_none_or(|work| mount.point.starts_with(work));
     let mut dirs: Vec<PathBuf> = mounts()?.into_iter().filter(is_ours).map(|mount| mount.point).collect();
-    // A killed server may also have left a directory without a mount, so the directories below
-    // `work` are added.
+    // A killed server may also have left a directory without a mount. The directories below `work`
+    // are therefore added to the list.
     let entries =
         fs::read_dir(work.map_or_else(|| whole(&std::env::temp_dir()), Path::to_owned)).into_iter().flatten().flatten();
     dirs.extend(entries.map(|entry| entry.path()));
@@ -107,8 +108,8 @@ pub fn take_down(dir: &Path) -> Result<()> {
     for node in loops::below(dir)? {
         let stands = standing_on(&node)?;
         if is_left {
-            // The rate limit is removed first. Otherwise pending writes would be slowed down by the
-            // limit, and fail. If the removal fails here, it is retried below.
+            // The rate limit is removed first, because otherwise it would slow down pending writes
+            // so much that they fail. If its removal fails here, it is repeated below.
             let _ = limits::lift(&node);
         }
         while let Some(mount) = mounts()?.into_iter().rev().find(&stands) {
@@ -142,9 +143,10 @@ pub fn take_down(dir: &Path) -> Result<()> {
     }
 }
 
-/// Unmounts served drives, and file systems on them, from this process's mount namespace. The
-/// drive of file `own` stays mounted. If this namespace is a copy of the machine's namespace, its
-/// mounts would keep the other drives busy after they are unmounted in the machine's namespace.
+/// Unmounts served drives, and file systems on them, from the mount namespace of this process,
+/// except for the drive of file `own`. If this namespace is a copy of the machine's namespace, its
+/// mounts would keep the other drives in use even after they are unmounted in the machine's
+/// namespace.
 pub fn let_go_of_others(own: &Path) -> Result<()> {
     let detach = |point: &Path| match umount2(point, MntFlags::MNT_DETACH) {
         Ok(()) | Err(Errno::EINVAL | Errno::ENOENT) => Ok(()), // unmounted in the meantime
@@ -161,15 +163,16 @@ pub fn let_go_of_others(own: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns a predicate for mounts of a block device or its partitions.
+/// Returns a function that tests whether a mount is a mount of the block device `node` or of one of
+/// its partitions.
 fn standing_on(node: &Path) -> Result<impl Fn(&Mount) -> bool + use<>> {
     let devices = [&[node.to_owned()], &loops::partitions(node)?[..]].concat();
     let numbers = devices.iter().filter_map(|node| number_of(node).transpose()).collect::<Result<Vec<_>>>()?;
     Ok(move |mount: &Mount| numbers.contains(&mount.device) || devices.contains(&mount.source))
 }
 
-/// Aborts requests that wait for a dead server. The kernel usually aborts them itself, except if
-/// the server was killed while it waited for its own device.
+/// Aborts the requests of a FUSE file system whose server is dead. The kernel usually aborts them
+/// itself, but not if the server was killed while it waited for its own device.
 fn abort(device: &str) {
     let Some((_, minor)) = device.split_once(':') else { return };
     let write = || fs::write(format!("{CONNECTIONS}/{minor}/abort"), "1");

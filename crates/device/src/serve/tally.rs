@@ -10,10 +10,10 @@ struct Count {
     bytes: u64,
 }
 
-/// Counters of all requests. When a request is counted, its error is also converted into an error
-/// number for the kernel. A reply to the kernel has no place for the message of the error, so the
-/// message is printed on standard error. Only the message about an unaligned range is not printed:
-/// such errors are expected, because programs probe which lengths the device allows.
+/// Counters of all requests. If a counted request has failed, its error is also converted into an
+/// error number for the kernel. A reply to the kernel has no place for an error message, so the
+/// message is printed on standard error. Messages about unaligned ranges are not printed: such
+/// errors are expected, because programs probe which lengths the device allows.
 #[derive(Default)]
 pub struct Tally {
     reads: Count,

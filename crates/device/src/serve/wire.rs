@@ -181,8 +181,9 @@ impl Reply {
         reply.0
     }
 
-    /// Encodes an open file. The kernel sends `handle` in later requests for this file. If `behind`
-    /// is given, the kernel reads and writes the backing file that is registered under that number.
+    /// Encodes the reply to an open. The kernel sends `handle` in later requests for this file. If
+    /// `behind` is given, the kernel reads and writes the backing file that was registered with
+    /// this id.
     pub fn open(handle: u64, behind: Option<i32>) -> Vec<u8> {
         let mut reply = Reply::default();
         reply.u64s(&[handle]);
@@ -190,7 +191,7 @@ impl Reply {
         reply.0
     }
 
-    /// Encodes the number of bytes written.
+    /// Encodes the reply to a write: the count of bytes written.
     pub fn written(bytes: u32) -> Vec<u8> {
         let mut reply = Reply::default();
         reply.u32s(&[bytes, 0]);

@@ -24,8 +24,8 @@ pub struct Told {
     pub unit_bytes: u64,
     /// The attribute or field from which the count was read.
     pub from: String,
-    /// Whether the count derives from an average over the drive's life. The difference of two such
-    /// counts is meaningless.
+    /// Whether the drive reports only an average over its life, from which this count was computed.
+    /// The difference of two such counts has no meaning.
     pub is_average: bool,
 }
 
@@ -105,8 +105,8 @@ fn in_ata_table(table: &[Value], statistics: Option<Told>) -> (Option<Told>, Res
 }
 
 /// Derives the bytes programmed into flash from two page counts: the pages programmed for the host,
-/// and all other pages. The drive does not report the page size. It follows from the bytes that the
-/// host has `written`.
+/// and all other pages. The drive does not report its page size. The size follows from the first
+/// count and from `written`, the bytes that the host has written.
 fn by_pages(host: Option<u64>, other: Option<u64>, written: Option<&Told>) -> Result<Told, String> {
     match (host, other, written) {
         (Some(host), Some(other), Some(written)) if host > 0 => {
@@ -185,7 +185,7 @@ fn told(units: u64, unit_bytes: u64, from: String) -> Told {
     Told { bytes: units.saturating_mul(unit_bytes), unit_bytes, from, is_average: false }
 }
 
-/// Returns the error messages in the output of `smartctl`.
+/// Returns the error messages that `smartctl` printed.
 fn said(texts: &[Value]) -> Option<String> {
     let messages = texts.iter().find_map(|text| text["smartctl"]["messages"].as_array())?;
     let words: Vec<&str> = messages.iter().filter_map(|message| message["string"].as_str()).collect();

@@ -29,7 +29,7 @@ pub(super) struct Family {
     /// Alternative attributes for the bytes written by the host.
     #[serde(default)]
     pub host: Vec<Counter>,
-    /// The reason why the family's drives do not report the bytes programmed into flash.
+    /// The reason why drives of this family do not report the bytes programmed into flash.
     pub silent: Option<String>,
 }
 

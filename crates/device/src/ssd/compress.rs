@@ -1,6 +1,7 @@
-//! The controller's compression. The controller compresses up to a given number of adjacent pages
-//! of one command together and gives each page a share of the resulting slots (allocation units of
-//! 512 bytes). A page keeps its share when garbage collection relocates it.
+//! The compression of a virtual SSD's controller. The controller compresses up to a given count of
+//! adjacent pages of one command together, and assigns each page a share of the resulting slots
+//! (allocation units of 512 bytes). A page keeps its count of slots when garbage collection
+//! relocates it.
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 
 /// A compressing controller. Allocates nothing after the first call.
@@ -30,8 +31,8 @@ impl Compressor {
     pub fn shares(&mut self, bytes: &[u8], mut take: impl FnMut(u32)) {
         for group in bytes.chunks(self.group_bytes) {
             let pages = group.len() / self.page_bytes;
-            // The output buffer is always large enough, so compression cannot fail. A failed group
-            // would be treated as incompressible.
+            // The output buffer is always large enough, so compression cannot fail. If it failed,
+            // the group of pages would be treated as incompressible.
             let len = compress_into_with_table(group, &mut self.out, &mut self.table).unwrap_or(group.len());
             let slots = len.div_ceil(self.slot_bytes).clamp(pages, group.len() / self.slot_bytes);
             (0..pages).for_each(|page| take((slots / pages + usize::from(page < slots % pages)) as u32));

@@ -11,8 +11,8 @@ pub enum Cause {
     Collection,
     /// Relocation by wear levelling.
     Wear,
-    /// Padding fills the rest of a partially written page, of a program unit at a flush, or of a
-    /// superblock into which the next page does not fit.
+    /// Padding. It fills the rest of a partially written page, the rest of a program unit at a
+    /// flush, or the rest of a superblock into which the next page does not fit.
     Padding,
 }
 

@@ -1,4 +1,4 @@
-//! A virtual SSD as a block device. It stores the data in another device at the same offsets, and
+//! A virtual SSD as a block device. It stores the data at the same offsets of another device, and
 //! keeps the flash translation layer (page locations and counters) separately in memory.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,8 +16,8 @@ use crate::{BlockDevice, Error, Result, Stream};
 /// A virtual SSD. Reads use only the device below, never the translation layer.
 pub struct Ssd {
     below: Box<dyn BlockDevice>,
-    /// The translation layer, and the statistics of recent write amplification (windows). This lock
-    /// is never held during I/O.
+    /// The translation layer, and the statistics of recent write amplification (windows). This
+    /// mutex is never locked during I/O.
     book: Mutex<Book>,
     /// Compresses written pages. Lock order: this lock before `book`.
     compressor: Option<Mutex<Compressor>>,

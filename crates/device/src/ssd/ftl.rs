@@ -17,7 +17,8 @@ use super::timeline::Timeline;
 use super::victims::Victims;
 use crate::{Error, Result, Stream};
 
-/// A drive without its data. Allocates all of its memory when it is created.
+/// The translation layer of a drive, without the drive's data. Allocates all of its memory when it
+/// is created.
 #[derive(Clone)]
 pub struct Ftl {
     profile: Profile,
@@ -41,7 +42,8 @@ pub struct PageWrite {
     pub page: u64,
     /// The host's stream.
     pub stream: Stream,
-    /// Bytes sent by the host. The drive reads the rest of the page and programs it again.
+    /// Bytes of the page that the host sent. The drive reads the rest of the page and programs it
+    /// again.
     pub host_bytes: u32,
     /// Slots of 512 bytes that the page occupies if the controller compresses; otherwise the number
     /// of slots of a page.
@@ -228,10 +230,10 @@ impl Ftl {
         true
     }
 
-    /// Ensures that the frontier (write position) has an open superblock with `slots` free slots,
-    /// and collects garbage if necessary. The loop terminates, because a valid profile has enough
+    /// Ensures that the frontier (write position) has an open superblock with `slots` free slots.
+    /// Collects garbage if necessary. The loop terminates, because a valid profile has enough
     /// flash: when all frontiers have an open superblock and only the reserve is free, the closed
-    /// superblocks contain garbage.
+    /// superblocks must contain garbage.
     #[inline]
     fn make_room(&mut self, frontier: usize, slots: u32) {
         loop {
@@ -320,8 +322,8 @@ impl Ftl {
         self.level_wear();
     }
 
-    /// Wear levelling: relocates the data of the least worn superblock if the erase counts differ
-    /// too much. A superblock needs at most one such relocation while all other superblocks are
+    /// Wear levelling. If the erase counts differ too much, relocates the data of the least worn
+    /// superblock. A superblock needs at most one such relocation while all other superblocks are
     /// erased `spread_max` times. The check is therefore made only at every (`spread_max` / 2)th
     /// erase of the drive.
     fn level_wear(&mut self) {

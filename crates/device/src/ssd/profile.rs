@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::timeline::Latency;
 use crate::{Error, Result};
 
-/// Maximum number of superblocks, slots and pages. Their numbers have 32 bits, and the largest
-/// values are reserved.
+/// Maximum number of superblocks, slots and pages. Each is identified by a number of 32 bits, and
+/// the largest values are reserved.
 const SLOTS_MAX: u64 = u32::MAX as u64 - 2;
 /// Size in bytes of a slot (allocation unit of flash) if the controller compresses.
 const COMPRESSED_SLOT_BYTES: u32 = 512;

@@ -1,4 +1,5 @@
-//! Translates commands on byte ranges, as hosts send them, to commands on pages.
+//! Translates commands for byte ranges, as a host sends them to a virtual SSD, into commands for
+//! pages.
 use std::ops::Range;
 
 use super::ftl::{Ftl, PageWrite};

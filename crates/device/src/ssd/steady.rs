@@ -1,5 +1,5 @@
-//! Preconditioning: fills a drive and overwrites it at random until its write amplification is
-//! steady.
+//! Preconditioning of a virtual SSD: fills the drive and then overwrites it at random until its
+//! write amplification is constant.
 use super::chance::Chance;
 use super::ftl::Ftl;
 use super::windows::Windows;
@@ -25,10 +25,10 @@ pub struct Progress {
 
 impl Ftl {
     /// Fills the drive sequentially. Then overwrites uniformly random pages until three consecutive
-    /// windows differ by less than 5 %, which is the steady state of SNIA's performance test. A
-    /// window is half the capacity. Pages are incompressible. The drive's counters include the
-    /// writes of preconditioning. A caller that measures later writes subtracts the values that the
-    /// counters have at the end of this call.
+    /// windows differ by less than 5 %, which is the steady state of SNIA's performance test. In a
+    /// window the host writes half the capacity. Pages are incompressible. The drive's counters
+    /// include these writes. A caller that measures later writes must therefore subtract the
+    /// counters at the end of this call.
     ///
     /// Calls `tell` with the progress. Stops early if `tell` returns false, or after 200 windows.
     /// Returns whether the drive is steady.

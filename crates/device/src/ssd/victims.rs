@@ -7,16 +7,16 @@ use super::profile::{Collection, Geometry};
 
 const NONE: u32 = u32::MAX;
 
-/// The closed superblocks, from which garbage collection selects its victims. The policies greedy
-/// and FIFO keep queues and select a victim in constant time. The other policies examine
-/// superblocks when they select a victim.
+/// The closed superblocks of a drive, from which garbage collection selects its victims. With the
+/// policies greedy and FIFO, they are in queues, and a victim is selected in constant time. The
+/// other policies examine superblocks for each selection.
 #[derive(Clone)]
 pub(super) struct Victims {
     collection: Collection,
     slots: u32,
     queues: Queues,
-    /// Index of the first queue that may contain a superblock. All earlier queues are empty. With
-    /// the policy greedy, the index of a queue is the number of valid slots of its superblocks.
+    /// Index of the first queue that may contain a superblock; all earlier queues are empty. With
+    /// the policy greedy, a queue's index is the count of valid slots that its superblocks have.
     first: usize,
     chance: Chance,
 }
@@ -93,9 +93,9 @@ impl Victims {
         best.map(|(number, _)| number)
     }
 
-    /// Draws random superblocks and returns the one with the fewest valid slots of the first
-    /// `count` that are closed. Gives up after many draws if few superblocks are closed. If each
-    /// drawn superblock has only valid pages, collecting it would gain no space. In this case all
+    /// Draws random superblocks until `count` of the drawn ones are closed, and returns the one of
+    /// these with the fewest valid slots. Gives up after many draws if few superblocks are closed.
+    /// If the drawn superblocks have only valid pages, collecting one would gain no space; then all
     /// closed superblocks are examined.
     fn best_of(&mut self, count: u8, pool: &Pool) -> Option<u32> {
         let blocks = pool.all().len() as u32;

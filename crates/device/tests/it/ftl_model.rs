@@ -1,5 +1,5 @@
-//! Compares the flash translation layer with a naive model. The model keeps lists of pages and
-//! searches all of them in each step.
+//! Tests the flash translation layer (FTL) of the virtual SSD against a naive model, which keeps
+//! lists of pages and searches all of them in each step.
 use proptest::{collection::vec, prelude::*, test_runner::TestCaseError};
 use terrace_device::Stream;
 use terrace_device::ssd::{Cause, Collection, Ftl, GcFrontier, PageWrite, Profile};
@@ -30,7 +30,7 @@ struct Block {
     closed_at: u64,
 }
 
-/// A drive without tables: pages are located by searching.
+/// The naive model of a drive. It has no tables and finds a page by searching all superblocks.
 struct Naive {
     profile: Profile,
     slots_per_block: usize,
@@ -294,8 +294,8 @@ fn same(ftl: &Ftl, naive: &Naive) -> Result<(), TestCaseError> {
     prop_assert_eq!(counts.host_bytes, naive.host_bytes);
     prop_assert_eq!((counts.trimmed_bytes, counts.flushes), (naive.trimmed_bytes, naive.flushes));
     prop_assert!(ftl.erases().eq(naive.blocks.iter().map(|block| block.erases)), "erases");
-    // Compare the valid slots of each superblock, because the choice of the next victim depends on
-    // them.
+    // Compares the count of valid slots of each superblock, because the choice of the next victim
+    // depends on these counts.
     let valid = (0..naive.blocks.len()).map(|block| naive.valid(block) as u32);
     prop_assert!(ftl.valid_slots().eq(valid), "valid slots");
     prop_assert_eq!(ftl.mapped_bytes(), (0..PAGES).filter(|page| naive.is_mapped(*page)).count() as u64 * PAGE);

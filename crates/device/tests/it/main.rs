@@ -1,4 +1,4 @@
-//! Tests block devices, the virtual SSD and its device node through their public interfaces.
+//! Tests of block devices, the virtual SSD, and served devices, through their public interfaces.
 mod ftl_model;
 mod node;
 mod record;

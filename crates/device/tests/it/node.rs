@@ -1,5 +1,5 @@
-//! Tests real block devices and checks the kernel's request counters. Needs root and a loop
-//! device.
+//! Tests of real block devices, which compare the requests with the kernel's counters. They need
+//! root and a loop device.
 use std::{fs, path::PathBuf, process::Command};
 use terrace_device::{BlockDevice, File, Stream};
 use terrace_peers::require;
@@ -62,8 +62,8 @@ impl Drop for Loop {
 fn a_range_flush_writes_its_range_and_a_discard_nothing() {
     let Some(on) = require("loop", Loop::new()) else { return };
     let device = File::open(&on.node).unwrap();
-    // The kernel itself writes dirty pages back after half a minute, which can disturb the
-    // measurement. The test therefore tries several times.
+    // The kernel itself writes dirty pages back after half a minute. This can disturb the
+    // measurement, so the test makes several attempts.
     let apart = (0..5).any(|_| {
         let before = on.written();
         device.write_at(0, &vec![1; 8 * MIB as usize], Stream(0)).unwrap();
@@ -92,7 +92,8 @@ fn a_range_flush_writes_its_range_and_a_discard_nothing() {
     }
 }
 
-/// A device that is partitioned in sectors of 512 bytes may end with a partial block.
+/// Tests a device that is partitioned in sectors of 512 bytes, so that it ends with a partial
+/// block. The partial block must be ignored.
 #[test]
 fn sectors_after_the_last_whole_block_are_ignored() {
     let Some(on) = require("loop", Loop::attached(BYTES + 7 * 512)) else { return };

@@ -1,5 +1,6 @@
-//! Tests recordings. A replay must reproduce the device. A crash state must equal that of a naive
-//! model of a volatile cache. Corruption of a recording must give an error.
+//! Tests of recorded devices. A replay of a recording must reproduce the device. A crash state must
+//! equal that of a naive model of a volatile write cache. Corruption of a recording must be
+//! reported as an error.
 use proptest::{collection::vec, prelude::*};
 use std::{fs, path::Path, sync::Arc};
 use terrace_device::{
@@ -61,8 +62,8 @@ fn all(device: &dyn BlockDevice) -> Vec<u8> {
     bytes
 }
 
-/// Applies `op` to plain bytes. For a write, applies only the sectors for which `keeps` returns
-/// true.
+/// Applies the request `op` to plain bytes. Of a write, applies only the sectors for which `keeps`
+/// returns true.
 fn apply(bytes: &mut [u8], op: Op, keeps: impl Fn(usize) -> bool) {
     match op {
         Op::Write(from, count, byte) => {
@@ -133,8 +134,8 @@ fn events_and_marks_round_trip_in_order() {
     );
 }
 
-/// A drive with streams places pages differently than a drive without streams, so a replay must
-/// preserve the streams.
+/// Tests that a replay preserves the streams of writes. A drive with streams places pages
+/// differently from a drive without them.
 #[test]
 fn a_replay_preserves_the_streams() {
     let dir = tempfile::tempdir().unwrap();
@@ -218,8 +219,8 @@ fn requests_after_the_end_are_executed_unrecorded() {
     assert_eq!(all(&State::new(past, 0, &[kept]).unwrap())[..4096], data(1, 1));
 }
 
-/// A recording with a gap would yield states that cannot occur. After one lost record the recorder
-/// must record nothing more.
+/// Tests that after one record could not be written, the recorder records nothing more. A recording
+/// with a gap would yield crash states that cannot occur.
 #[test]
 fn a_record_that_cannot_be_written_stops_the_device() {
     let memory = Arc::new(Memory::new(1024 * BLOCK).unwrap());

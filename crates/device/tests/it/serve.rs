@@ -1,6 +1,6 @@
-//! Tests that a served device works with real file systems, and that it is always removed,
-//! whatever happens to its server. Needs root, FUSE and loop devices. The server is a separate
-//! process, because a process that waits for its own device could not be killed.
+//! Tests that a served device works with real file systems, and that it is always removed from the
+//! machine, even if its server is killed. They need root, FUSE and loop devices. The server is a
+//! separate process, because a process that waits for its own device could not be killed.
 use std::{
     env,
     fs::{self, File},
@@ -26,9 +26,9 @@ const DEVICE_BYTES: u64 = 384 << 20;
 const RATE: u64 = 16 << 20;
 const ROLE: &str = "TERRACE_TEST_SERVE";
 
-/// Takes a lock that serializes these tests across processes. Without it tests would fail:
-/// mkfs.btrfs probes every loop device of the machine and fails if the server of one of them has
-/// just died.
+/// Takes a lock that serializes these tests across processes. Otherwise mkfs.btrfs would sometimes
+/// fail: it probes every loop device of the machine, and fails if the server of one of them has
+/// just ended.
 fn alone() -> File {
     let path = env::temp_dir().join("terrace-test-loop-devices");
     let file = File::create(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -39,7 +39,7 @@ fn alone() -> File {
 /// A server in a separate process, with its mount points.
 struct Server {
     process: Child,
-    /// Kept open because the server prints more later.
+    /// The server's standard output. It is kept open because the server prints more later.
     _stdout: BufReader<ChildStdout>,
     node: PathBuf,
     stats: PathBuf,
@@ -83,7 +83,7 @@ impl Server {
         run(Command::new("umount").arg(self.mount_point()));
     }
 
-    /// Returns the number of requests of a kind, and their bytes.
+    /// Returns two counts: the requests of a kind, and the bytes of these requests.
     fn count(&self, kind: &str) -> (u64, u64) {
         let text = fs::read_to_string(&self.stats).expect("stats");
         let kind = text.split_once(&format!("\"{kind}\":{{\"requests\":")).expect("a kind").1;
@@ -91,8 +91,8 @@ impl Server {
         (numbers.next().expect("requests"), numbers.next().expect("bytes"))
     }
 
-    /// Asserts that the kernel accessed the backing file directly (so the server saw no reads or
-    /// writes), if the kernel supports that.
+    /// Asserts that the server saw no reads or writes because the kernel accessed the backing file
+    /// directly, if the kernel can do that.
     fn passed_nothing(&self) {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("a kernel");
         let version: Vec<u32> = release.split(['.', '-']).map_while(|number| number.parse().ok()).take(2).collect();
@@ -101,7 +101,7 @@ impl Server {
         }
     }
 
-    /// Returns the server's entries in the kernel's tables.
+    /// Returns the server's entries in the kernel's tables of mounts and loop devices.
     fn traces(&self) -> Vec<String> {
         let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts");
         let loops = run(Command::new("losetup").args(["--noheadings", "--output", "BACK-FILE"]));
@@ -113,8 +113,8 @@ impl Server {
     fn stop(mut self) {
         drop(self.process.stdin.take());
         assert!(self.process.wait().expect("waited for").success());
-        // The kernel removes a loop device when its last user closes it. Programs that probe all
-        // devices (udev, mkfs.btrfs) may be such users.
+        // The kernel removes a loop device only when its last user closes it. Such a user may be a
+        // program that probes all devices (udev, mkfs.btrfs).
         let begin = Instant::now();
         while !self.traces().is_empty() && begin.elapsed() < Duration::from_secs(10) {
             thread::sleep(Duration::from_millis(10));
@@ -141,7 +141,7 @@ impl Drop for Server {
     }
 }
 
-/// The server process: serves until its standard input is closed.
+/// Not a test: the server process. It serves a device until its standard input is closed.
 #[test]
 fn role_of_a_server() {
     let Ok(device) = env::var(ROLE) else { return };
@@ -241,8 +241,8 @@ fn pattern(file: u64, len: usize) -> Vec<u8> {
     (0..len.div_ceil(8)).flat_map(|_| next()).take(len).collect()
 }
 
-/// Creates a file system. Retries mkfs.btrfs, which probes every loop device of the machine and
-/// fails if the server of one has just died.
+/// Creates a file system. Retries mkfs.btrfs, which probes every loop device of the machine, and
+/// fails if the server of one of them has just ended.
 fn make(mkfs: &[&str], node: &Path) {
     let begin = Instant::now();
     loop {
@@ -320,10 +320,10 @@ fn fio_verifies_it() {
     server.stop();
 }
 
-/// Requests must arrive at the server without being merged, split or delayed. Otherwise a
-/// recording would differ from the requests of the file system. (The block layer itself splits
-/// direct writes of more than 512 KiB, because a loop device accepts at most 128 non-contiguous
-/// pages.)
+/// Tests that requests arrive at the server without being merged, split or delayed. Otherwise a
+/// recording would differ from the requests of the file system. (Direct writes of more than 512 KiB
+/// are an exception: the block layer itself splits them, because a loop device accepts at most 128
+/// non-contiguous pages.)
 #[test]
 fn requests_arrive_one_for_one() {
     let Some(server) = Server::start("memory") else { return };
@@ -350,8 +350,8 @@ fn requests_arrive_one_for_one() {
     server.stop();
 }
 
-/// The kernel must access a backing file directly where it can. All other requests must arrive at
-/// the server.
+/// Tests that the kernel accesses a backing file directly where it can. All other requests must
+/// arrive at the server.
 #[test]
 fn a_backing_file_is_written_without_the_server() {
     let Some(server) = Server::start("slow") else { return };
@@ -378,8 +378,8 @@ fn a_backing_file_is_written_without_the_server() {
     server.stop();
 }
 
-/// The kernel must enforce the rate limit. It must drop the limit together with the device,
-/// whether the server removed the device or was killed.
+/// Tests that the kernel enforces the rate limit, and that the limit is removed together with the
+/// device, both when the server removes the device and when the server was killed.
 #[test]
 fn a_kernel_rate_limit_is_removed_with_the_device() {
     let _alone = alone();
@@ -430,8 +430,8 @@ fn write_block(server: &Server, seek: u64) -> bool {
     output.status.success()
 }
 
-/// If the serving thread panics, the server's owner must see that serving ended, and no call may
-/// block.
+/// Tests a panic of the thread that serves a device. The server's owner must be able to see that
+/// the device is not served any more, and no call may block.
 #[test]
 fn a_panicking_server_is_reported() {
     let _alone = alone();
@@ -441,8 +441,8 @@ fn a_panicking_server_is_reported() {
     server.stop(); // asserts the exit status of a server whose thread panicked
 }
 
-/// The statistics must be one consistent text when they are read in small parts with requests in
-/// between.
+/// Tests that the statistics form one consistent text even if they are read in small parts with
+/// requests in between.
 #[test]
 fn statistics_are_never_torn() {
     let Some(server) = Server::start("memory") else { return };
@@ -463,8 +463,8 @@ fn statistics_are_never_torn() {
     server.stop();
 }
 
-/// Removal must find mounts whose device number differs from the number of the served device. A
-/// btrfs mount has a number that btrfs chooses, and each partition has another number.
+/// Tests that the removal of a device finds mounts whose device number differs from the device's
+/// own: a btrfs mount has a number that btrfs chooses, and each partition has its own number.
 #[test]
 fn file_systems_with_other_device_numbers_are_unmounted() {
     let _alone = alone();
@@ -527,10 +527,10 @@ impl Drop for MemoryGroup {
     }
 }
 
-/// Under a memory limit, the kernel gives the writer and the server no more memory until dirty
-/// pages are written. The server must accept those writes without more memory. (One case is not
-/// tested: if the drive's data are in a file, and the server is in one memory group with the
-/// writers, the server may wait for itself, see docs/ssd.md.)
+/// Tests a server under a memory limit. The kernel gives the writer and the server no more memory
+/// until dirty pages are written, so the server must accept those writes without more memory. (One
+/// case is not tested: if the drive's data are in a file, and the server is in one memory group
+/// with the writers, the server may wait for itself, see docs/ssd.md.)
 #[test]
 fn memory_pressure_causes_no_deadlock() {
     let Some(mut server) = Server::start("file") else { return };
@@ -569,8 +569,8 @@ fn memory_pressure_causes_no_deadlock() {
     server.stop();
 }
 
-/// After the server is killed, users of the device must get errors, no call may block, and cleanup
-/// must remove everything.
+/// Tests a server that is killed. Users of its device must get errors, no call may block, and
+/// cleanup must remove all mounts and devices that the server left.
 #[test]
 fn cleanup_removes_everything_a_killed_server_leaves() {
     let _alone = alone();

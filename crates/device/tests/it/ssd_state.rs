@@ -1,4 +1,4 @@
-//! Tests saving and restoring of used drives, and corrupt saved drives.
+//! Tests of saving and restoring the state of used virtual SSDs, and of corrupt saved states.
 use proptest::{prelude::*, sample::Index};
 use std::{fs, sync::Arc};
 use terrace_device::ssd::{Collection, Ftl, GcFrontier, Image, Latency, Profile, Progress};
@@ -76,8 +76,8 @@ proptest! {
         prop_assert!(Ftl::restore(&bytes).is_err());
     }
 
-    /// Changes a byte of a saved state and recomputes the checksum, as a forger could. The result
-    /// must be refused or be a consistent drive.
+    /// Tests a saved state of which one byte was changed and the checksum recomputed, as a forger
+    /// could do. The restore must refuse it, or return a consistent drive.
     #[test]
     fn a_forged_state_is_refused_or_is_a_drive(which in 0usize..4, at in any::<Index>(), byte in any::<u8>(), tail in any::<bool>()) {
         let mut ftl = Ftl::new(profiles().remove(which)).unwrap();

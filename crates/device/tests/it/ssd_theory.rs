@@ -1,4 +1,4 @@
-//! Compares the virtual SSD with theory.
+//! Tests the write amplification of the virtual SSD against theory.
 //!
 //! Under uniform random overwrites of all pages, the victim of garbage collection has the valid
 //! fraction u = e^(−α(1−u)), and WA2 = 1/(1−u). This is exact for FIFO with many superblocks and
@@ -22,7 +22,8 @@ fn profile(over_provisioning: f64, collection: Collection) -> Profile {
 }
 
 /// 2 GiB in 2048 superblocks of 256 pages. The superblocks are large because the valid fraction of
-/// small ones varies at random, and greedy then gains more than theory predicts.
+/// small ones varies at random. The policy greedy would then have less write amplification than
+/// theory predicts.
 fn coarse(over_provisioning: f64, collection: Collection) -> Profile {
     Profile { capacity_bytes: 2 << 30, pages_per_block: 256, ..profile(over_provisioning, collection) }
 }
@@ -48,9 +49,8 @@ impl Random {
     }
 }
 
-/// Fills the drive below page `end` and overwrites it uniformly until WA2 is steady. Then
-/// overwrites it for the same number of passes again, and returns the counters of that second
-/// part.
+/// Fills the drive below page `end` and overwrites it uniformly until WA2 is steady. Then makes the
+/// same count of overwriting passes again, and returns the counters of this second part only.
 fn uniform(ftl: &mut Ftl, end: u64, passes: u64) -> Counts {
     let mut random = Random(1);
     (0..end).for_each(|page| ftl.write(page, Stream(0)).unwrap());
@@ -143,8 +143,8 @@ fn medium(collection: Collection) -> Profile {
     Profile { pages_per_block: 128, ..profile(0.15, collection) }
 }
 
-/// Directs nine tenths of the writes to one tenth of the pages. Returns the WA2 of a pass over the
-/// drive, after a first pass.
+/// Directs nine tenths of the writes to one tenth of the pages. Makes two passes over the drive and
+/// returns the WA2 of the second.
 fn hot_and_cold(profile: Profile, cold: Stream) -> f64 {
     let mut ftl = Ftl::new(Profile { streams: 2, ..profile }).unwrap();
     let (pages, mut random) = (ftl.pages(), Random(2));

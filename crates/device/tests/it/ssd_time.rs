@@ -1,4 +1,4 @@
-//! Compares simulated times with values that were computed by hand.
+//! Tests the simulated times of the virtual SSD against values that were computed by hand.
 use std::time::Duration;
 use terrace_device::Stream;
 use terrace_device::ssd::{Ftl, GcFrontier, Latency, Profile};

@@ -4,7 +4,7 @@
 use crate::common::{alone::in_own_process, counting};
 use terrace::{Cursor, Db, Options, ReadOptions, WriteBatch, WriteOptions};
 
-/// Returns the number of allocations that this thread makes in `work`.
+/// Runs `work` and returns the count of heap allocations that this thread made meanwhile.
 fn allocations(work: impl FnOnce()) -> u64 {
     let before = counting::of_thread();
     work();
@@ -40,8 +40,9 @@ fn a_single_write_allocates_only_memtable_blocks() {
 const KEYS: u64 = 20_000;
 const RUNS: u64 = 3;
 
-/// Makes a store with several sorted runs and a memtable. The runs overlap in a sixth of their
-/// keys. Blocks are as large as tables, so reads of blocks hardly affect the count.
+/// Makes a store with several sorted runs and a memtable. The first run has all keys, and each
+/// other run has a sixth of them. A block is as large as a whole table, so a scan reads few blocks
+/// and their allocations hardly affect the count.
 fn store() -> Db {
     let mut options = Options::preset("leveldb").unwrap();
     options.block_size = 4 << 20;
@@ -89,8 +90,8 @@ fn steps_allocate_nothing_and_new_cursors_little() {
     cursor.seek_to_last().unwrap();
     let backward = allocations(|| pairs = walk(&mut cursor, Cursor::prev));
     assert_eq!(pairs, KEYS - KEYS / 50);
-    // Some allocations at the ends of blocks and tables are allowed. One allocation in each step
-    // would be 40,000 in total.
+    // A scan may allocate a few times, when it reaches the end of a block or of a table. A scan
+    // that allocated in every step would make 40,000 allocations.
     assert!(forward < 50 && backward < 50, "{forward} allocations forward, {backward} backward");
 
     let seeks = 1000;
@@ -105,16 +106,17 @@ fn steps_allocate_nothing_and_new_cursors_little() {
             db.cursor(ReadOptions::new()).seek(b"00012345").unwrap();
         }
     });
-    // A new cursor makes one allocation for the queue of its merging iterator, and two for each
-    // run: for the index iterator and for its current key. Open tables are in the table cache, and
-    // the list of sources reuses the memory of the previous cursor.
+    // A new cursor makes one allocation for the queue of its merging iterator. For each run it
+    // makes two more: one for the index iterator and one for the iterator's current key. Open
+    // tables are in the table cache, and the list of sources reuses the memory of the previous
+    // cursor.
     let each = 1 + 2 * RUNS;
     assert!(fresh <= seeks * each + 10, "{} allocations for a new cursor and a seek, more than {each}", fresh / seeks);
     println!("{forward} forward, {backward} backward, {again} of {seeks} seeks, {} of a new cursor", fresh / seeks);
 }
 
-/// All cursors of this test are in the same blocks and share them, so each cursor needs little
-/// memory of its own.
+/// Tests that a cursor needs little memory of its own. All cursors of this test stand in the same
+/// blocks and share the memory of these blocks.
 #[test]
 fn an_iterator_is_small() {
     const CURSORS: usize = 1000;

@@ -1,6 +1,6 @@
-//! Tests of bundles (files with all SSTables of a compaction): the number of syncs, the files that
-//! a compaction leaves, and which engines can open the store. That reads are right is tested by
-//! other suites, which also run with bundles.
+//! Tests of bundles. A bundle is one file with all output SSTables of a compaction. The tests count
+//! syncs, examine the files that a compaction leaves, and check which engines can open such a
+//! store. Other suites, which also run with bundles, test that reads return the right results.
 use crate::common::{kit, leveldb};
 use kit::{Model, Place, TIGHT, contents, options};
 use leveldb::{Layout, Side, Store};
@@ -51,8 +51,8 @@ fn written(said: &Statistics) -> u64 {
 }
 
 /// Writes a fixed history to a store with `preset`, and runs every due job immediately. The keys
-/// are random, so compactions rewrite tables instead of moving them. Returns the statistics and
-/// the number of flushes and compactions.
+/// are random, so compactions must rewrite tables and cannot move them. Returns the statistics and
+/// the total count of flushes and compactions.
 fn filled(preset: &str) -> (Statistics, u64) {
     let mut options = Options::preset(preset).unwrap();
     options.seek_compaction = false;
@@ -68,8 +68,8 @@ fn filled(preset: &str) -> (Statistics, u64) {
     (said, builds)
 }
 
-/// With bundles, each flush and each compaction must sync once. A trivial move writes no table, so
-/// it makes no sync.
+/// Tests that with bundles each flush syncs once and each compaction syncs once. A trivial move
+/// writes no table, so it must not sync.
 #[test]
 fn a_compaction_of_bundles_syncs_once() {
     let ((leveldb, builds), (bolt, bolt_builds)) = (filled("leveldb"), filled("bolt"));
@@ -87,7 +87,8 @@ fn model(db: &Db) -> Model {
     contents(db).unwrap().into_iter().collect()
 }
 
-/// Writes `keys` keys in mixed order, so that the memtables overlap, and compacts the store.
+/// Writes `keys` keys in a mixed order, so that the key ranges of the memtables overlap. Then
+/// compacts the store.
 fn fill(db: &Db, keys: u32, byte: u8) {
     for n in (0..keys).map(|n| n * 379 % keys) {
         db.put(format!("{n:06}"), vec![byte; 1000]).unwrap();
@@ -96,8 +97,8 @@ fn fill(db: &Db, keys: u32, byte: u8) {
     db.wait_idle().unwrap();
 }
 
-/// Returns the number of bundles with `names` hard links, and how many of these have holes (freed
-/// space of obsolete tables).
+/// Returns two counts: the bundles that have exactly `names` hard links, and those of them that
+/// have holes. A hole is freed space of an obsolete table.
 fn holes(path: &Path, names: u64) -> (usize, usize) {
     let bundles = files(path, ".bundle").into_iter().map(|path| fs::metadata(path).unwrap());
     let bundles = bundles.filter(|file| file.nlink() == names);
@@ -133,7 +134,7 @@ fn space_of_obsolete_tables_in_a_bundle_is_freed() {
     assert_eq!(files(&path, ".bundle"), Vec::<PathBuf>::new(), "a bundle is removed with its last table");
 }
 
-/// A bundle that is also part of a checkpoint must keep all its space until the checkpoint is
+/// Tests that a bundle which a checkpoint shares keeps all its space until the checkpoint is
 /// removed.
 #[test]
 fn a_bundle_shared_with_a_checkpoint_keeps_its_space() {
@@ -172,8 +173,9 @@ fn a_bundle_costs_one_descriptor() {
     );
 }
 
-/// The format file records the table form. An open without the option `tables` must use the
-/// recorded form. An open with another form must be refused, and the error must name the form.
+/// Tests that the format file records the table form. An open without the option `tables` must use
+/// the recorded form. An open with another form must be refused, and the error must name the
+/// recorded form.
 #[test]
 fn a_store_keeps_its_table_form() {
     let [bundles, blocks] = [Place::directory(), Place::directory()].map(|place| (place.path().unwrap(), place));

@@ -35,7 +35,8 @@ fn store() -> Files {
     files::files(&*fs)
 }
 
-/// Returns `files` with another manifest: its only edit, changed by `change`.
+/// Returns a copy of `files` whose manifest has only one edit: the original edit after the closure
+/// `change` has modified it.
 fn with_manifest(files: &Files, change: impl FnOnce(&mut Edit)) -> Files {
     let (mut files, name) = (files.clone(), manifest_of(files));
     let mut edit = Edit::decode(&records(&files[&name])[0]).unwrap();
@@ -50,7 +51,7 @@ fn check(files: &Files, options: &Options) -> Result<CheckReport, String> {
     check_on(&*place, options, true).map_err(|e| e.to_string())
 }
 
-/// Returns all problems that `check` reports, as one text.
+/// Runs `check` on the store and returns all problems that it reports, as one text.
 #[track_caller]
 fn wrong(files: &Files) -> String {
     match check(files, &layout()) {
@@ -67,7 +68,7 @@ fn says(found: String, words: &[&str]) {
     assert!(words.iter().all(|word| found.contains(word)), "{words:?} in: {found}");
 }
 
-/// Returns the position of the table in `level` in the edit's list of added tables.
+/// Returns the index of the table in `level` in the edit's list of added tables.
 fn at(edit: &Edit, level: usize) -> usize {
     edit.added.iter().position(|(found, _)| *found == level).unwrap()
 }
@@ -189,7 +190,8 @@ fn obsolete_files_are_listed_and_are_no_problem() {
     assert_eq!(report.leftovers.len(), 2, "{:?}", report.leftovers);
 }
 
-/// Fixed bug: if LevelDB's manifest named a WAL that was missing, `check` did not report it.
+/// Tests that `check` reports a missing WAL that LevelDB's manifest names. Fixed bug: `check` did
+/// not report it.
 #[test]
 fn a_missing_wal_of_a_leveldb_manifest() {
     let files = store();

@@ -1,6 +1,6 @@
-//! Tests of checkpoints. A checkpoint must be an independent store with the contents of one
-//! sequence number. After the call has returned, it must survive any power cut. Before that, its
-//! directory must not be a store.
+//! Tests of checkpoints. A checkpoint must be an independent store whose contents are those of the
+//! original store at one sequence number. Once the call has returned, the checkpoint must survive
+//! any power cut. Before that, its directory must not be a valid store.
 use crate::common::{history, kit};
 use history::{Tracker, tight_options};
 use kit::{Model, options, prefix, states};
@@ -129,7 +129,8 @@ fn tables_are_copied_to_another_file_system() {
     assert!(contents(&there.path().join("copy"), &layout()) == states(SEED, 100)[100]);
 }
 
-/// Copies tables from a directory to a device, from there to another device, and back.
+/// Tests that tables can be copied from a directory to a device, from there to another device, and
+/// back.
 #[test]
 fn tables_are_copied_to_and_from_devices() {
     let folder = tempfile::tempdir().unwrap();
@@ -181,9 +182,10 @@ fn impossible_targets_are_refused() {
     assert!(!folder.path().join("new").exists());
 }
 
-/// Cuts the power after every step of a checkpoint. Before the call has returned, the target must
-/// be either no store or the complete checkpoint. Afterwards it must be the complete checkpoint.
-/// The target is on the medium `to`, or if that is `None`, in a directory next to the store.
+/// Cuts the power after every storage step of a checkpoint. Before the call has returned, the
+/// target must be either no store or the complete checkpoint. Afterwards it must be the complete
+/// checkpoint. The target is on the medium `to`; if that is `None`, the target is a directory next
+/// to the store.
 fn campaign(tracker: Tracker, from: Medium, to: Option<Medium>, tables: TableForm) {
     let mut options = tight_options();
     options.tables = Some(tables);

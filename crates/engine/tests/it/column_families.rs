@@ -1,4 +1,4 @@
-//! Column families: what a caller sees. `crash.rs` has the power cuts.
+//! Tests of column families as a caller sees them. `crash.rs` tests them with power cuts.
 use crate::common::kit;
 use kit::{TIGHT, plain};
 use std::{collections::BTreeMap, time::Instant};
@@ -48,8 +48,8 @@ fn families_are_separate_and_survive_a_reopen() {
     assert_eq!(report.tables, 3, "one of each flush and family with writes");
 }
 
-/// The reads of a store that was killed, and that is opened for reading only, include the writes
-/// that are only in the WAL.
+/// Tests that a read-only open of a killed store returns the writes that are only in the WAL, in
+/// all column families.
 #[test]
 fn a_read_only_open_replays_all_families() {
     let place = tempfile::tempdir().unwrap();
@@ -63,8 +63,8 @@ fn a_read_only_open_replays_all_families() {
     assert_eq!(pairs(&reader.cf("default").unwrap()), [pair("1", "default")]);
 }
 
-/// A store without another family stays a LevelDB directory; the first family ends this.
-/// `interop.rs` shows that LevelDB refuses it.
+/// Tests that a store is a LevelDB directory as long as it has only the default family, and that
+/// the first other family ends this. `interop.rs` tests that LevelDB then refuses the store.
 #[test]
 fn only_a_store_with_families_has_the_feature() {
     let place = tempfile::tempdir().unwrap();
@@ -107,8 +107,9 @@ fn wrong_calls_are_refused_and_change_nothing() {
     assert!(matches!(db.copy_into(&other, |_| ()), Err(Error::Invalid(text)) if text.contains("only there")));
 }
 
-/// A handle to a dropped family returns an error from every call, also after a family with the
-/// same name exists again. Iterators and the files that they read stay.
+/// Tests that every call on the handle of a dropped family returns an error, even after a family
+/// with the same name was created. Iterators that were opened before the drop must still work, and
+/// the files that they read must stay.
 #[test]
 fn a_dropped_family_is_gone() {
     let place = tempfile::tempdir().unwrap();
@@ -149,8 +150,9 @@ fn a_dropped_family_is_gone() {
     assert!(report.problems.is_empty() && report.leftovers.is_empty(), "{report:?}");
 }
 
-/// A batch that was made before a drop is refused after it, and changes nothing: no memtable would
-/// have its sequence numbers, so no flush could cover them.
+/// Tests that a batch which was made before the drop of its family, and is written after it, is
+/// refused and changes nothing. If it were accepted, no memtable would have its sequence numbers,
+/// so no flush could cover them.
 #[test]
 fn a_late_write_to_a_dropped_family_is_refused() {
     let place = tempfile::tempdir().unwrap();
@@ -180,8 +182,9 @@ fn a_late_write_to_a_dropped_family_is_refused() {
     assert_eq!(pairs(&db.cf("kept").unwrap()), [pair("1", "before"), pair("2", "after")]);
 }
 
-/// Writers that wait for the leader may write to a family that another thread drops. Every write
-/// succeeds or names the drop, and the store opens again.
+/// Tests writers that wait for the commit leader while another thread drops the family of their
+/// writes. Every write must succeed or return an error that names the drop, and the store must open
+/// again.
 #[test]
 fn drops_race_with_writes() {
     let place = tempfile::tempdir().unwrap();
@@ -223,8 +226,9 @@ fn drops_race_with_writes() {
     assert_eq!(pairs(&db.cf("kept").unwrap()).len() as u64, written);
 }
 
-/// The number of a family is never assigned again, even if the youngest family was dropped and the
-/// manifest was rewritten: a WAL or an archive may still name the number.
+/// Tests that the id of a dropped family is never assigned to another family, even if the dropped
+/// family was the youngest and the manifest was rewritten. A WAL or an archive may still contain
+/// the id.
 #[test]
 fn numbers_of_families_are_not_used_twice() {
     let place = tempfile::tempdir().unwrap();
@@ -240,7 +244,8 @@ fn numbers_of_families_are_not_used_twice() {
     }
 }
 
-/// Deletes, compactions, snapshots and sizes of one family do not touch the others.
+/// Runs a random history on several families and compares each with a model. Deletes, compactions,
+/// snapshots and size estimates of one family must not affect the others.
 #[test]
 fn a_random_history_of_families_equals_its_model() {
     let mut options = plain(TIGHT);
@@ -307,8 +312,9 @@ fn a_random_history_of_families_equals_its_model() {
     }
 }
 
-/// A repair loses the entries of damaged blocks, in the family to which they belong. It uses an
-/// older manifest if the newest one is damaged. Without any manifest it is refused.
+/// Tests that a repair loses only the entries of damaged blocks, and puts the other entries into
+/// their own families. If the newest manifest is damaged, the repair must use an older one. Without
+/// any manifest the repair must be refused.
 #[test]
 fn a_repair_keeps_families_apart() {
     let place = tempfile::tempdir().unwrap();
@@ -366,7 +372,8 @@ fn a_checkpoint_has_all_families() {
     assert_eq!(pairs(&copy.cf("users").unwrap()), [pair("1", "ann")]);
 }
 
-/// A copy has all families, and resumes in the family in which an earlier one was interrupted.
+/// Tests that the copy of a store has all column families. If a copy was interrupted, the next run
+/// must continue in the family in which it stopped.
 #[test]
 fn a_copy_has_all_families() {
     let from = Db::open_in_memory(plain(TIGHT)).unwrap();
@@ -388,7 +395,8 @@ fn a_copy_has_all_families() {
     }
 }
 
-/// A follower can see to which family each update belongs, and cannot apply it to a wrong one.
+/// Tests that a follower sees to which family each update belongs, and cannot apply it to a wrong
+/// family.
 #[test]
 fn the_feed_of_updates_names_families() {
     let place = tempfile::tempdir().unwrap();
@@ -408,7 +416,7 @@ fn the_feed_of_updates_names_families() {
     }
 }
 
-/// Statistics and properties count the tables of all families.
+/// Tests that statistics and properties count the tables of all families.
 #[test]
 fn statistics_cover_all_families() {
     let db = Db::open_in_memory(plain(TIGHT)).unwrap();
@@ -423,8 +431,8 @@ fn statistics_cover_all_families() {
     assert!(db.property("leveldb.sstables").unwrap().contains("of users"));
 }
 
-/// Writes to one family fill the memory budget for memtables, and are flushed, although the
-/// default family has no write.
+/// Tests that writes to one family alone can fill the memory budget for memtables and are then
+/// flushed, although the default family receives no write.
 #[test]
 fn writes_to_one_family_are_flushed() {
     let options = plain(TIGHT);
@@ -440,7 +448,8 @@ fn writes_to_one_family_are_flushed() {
     assert_eq!(pairs(&family).len(), 20_000);
 }
 
-/// A thousand families open fast, and an idle family takes little memory.
+/// Tests that a store with a thousand families opens fast, and that an idle family takes little
+/// memory.
 #[test]
 fn a_thousand_families_open_fast() {
     let place = tempfile::tempdir().unwrap();

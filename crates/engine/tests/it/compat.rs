@@ -1,7 +1,7 @@
-//! Tests of stores that earlier versions of Terrace wrote. They are kept in `tests/stores`. The
-//! present version must read and change them, and a check must find them intact.
-//! `examples/golden.rs` creates the stores of a version. Stores of earlier versions are never
-//! created again.
+//! Tests that the present version of Terrace can read and change the stores that earlier versions
+//! wrote, and that a check finds them intact. These stores are kept in `tests/stores`.
+//! `examples/golden.rs` creates the stores of the present version; stores of earlier versions are
+//! never created again.
 use crate::common::golden;
 use golden::{Golden, STORES};
 use std::{

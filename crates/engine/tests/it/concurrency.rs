@@ -35,7 +35,7 @@ fn handles_are_send_and_sync() {
     sent::<Scan>();
 }
 
-/// Options with which compactions run in parallel in all possible ways.
+/// Options that let compactions run in parallel in all possible ways.
 const PARALLEL: &[(&str, &str)] = &[
     ("max_background_compactions", "3"),
     ("max_subcompactions", "3"),
@@ -53,8 +53,8 @@ fn number(bytes: Option<Vec<u8>>) -> u64 {
     bytes.map_or(0, |bytes| u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")))
 }
 
-/// The work of writer `w`: it increments two counters in one batch, at keys far from each other.
-/// Sometimes it also deletes filler keys.
+/// The work of writer `w`. Each batch increments two counters, whose keys are far from each other.
+/// Sometimes the batch also deletes filler keys.
 fn count(db: &Db, w: usize, stop: &AtomicBool) -> (u64, Error) {
     let mut rng = Rng::new(w as u64);
     for n in 1u64.. {
@@ -72,8 +72,8 @@ fn count(db: &Db, w: usize, stop: &AtomicBool) -> (u64, Error) {
     unreachable!("the loop has no end")
 }
 
-/// Reads both counters of each writer in one scan. The two counters must be equal; otherwise a
-/// part of a batch is visible.
+/// Reads both counters of each writer in one scan. The two must be equal. If they differ, a part of
+/// a batch is visible.
 fn counters(pairs: impl Iterator<Item = terrace::Result<(Vec<u8>, Vec<u8>)>>) -> Vec<u64> {
     let pairs: BTreeMap<_, _> = pairs.collect::<terrace::Result<_>>().expect("scan");
     let read = |name: &str, w: usize| number(pairs.get(format!("{name}/{w}").as_bytes()).cloned());
@@ -83,7 +83,8 @@ fn counters(pairs: impl Iterator<Item = terrace::Result<(Vec<u8>, Vec<u8>)>>) ->
     (0..WRITERS).map(|w| read("a", w)).collect()
 }
 
-/// The work of a reader: it reads in every way until it is stopped. No counter may decrease.
+/// The work of a reader: it reads in every possible way until it is stopped. It fails if a counter
+/// decreases.
 fn watch(db: &Db, reader: usize, stop: &AtomicBool) {
     let mut rng = Rng::new(1000 + reader as u64);
     let mut seen = vec![0; WRITERS];
@@ -169,8 +170,8 @@ fn batches_are_atomic_and_snapshots_are_stable() {
             let writers: Vec<_> = (0..WRITERS).map(|w| scope.spawn(move || count(db, w, stop).0)).collect();
             (0..READERS).for_each(|reader| drop(scope.spawn(move || watch(db, reader, stop))));
             scope.spawn(|| maintain(db, stop));
-            // The threads run for half a second, in a full run for two seconds. On a busy machine
-            // or under a sanitizer they run until every writer has made progress.
+            // The threads run for half a second, or two seconds in a full run. On a busy machine or
+            // under a sanitizer they run longer, until every writer has made progress.
             let got_far = || (0..WRITERS).all(|w| number(db.get(format!("a/{w}")).expect("get")) > 50);
             let time = Duration::from_millis(if kit::is_full() { 2000 } else { 500 });
             while begun.elapsed() < time || !got_far() && begun.elapsed() < PATIENCE {
@@ -286,8 +287,8 @@ impl FileSystem for Slow {
     }
 }
 
-/// The idle timer keeps a reference to the store while it syncs. If the last other handle is
-/// dropped in this time, the store must still end cleanly.
+/// Tests that a store ends cleanly if its last user handle is dropped while the idle timer syncs.
+/// During the sync the idle timer keeps a reference to the store.
 #[test]
 fn a_drop_during_an_idle_tick_releases_the_lock() {
     let slow = Slow::default();
@@ -325,9 +326,9 @@ impl Comparator for Gate {
     }
 }
 
-/// With pipelined writes, a later write group may be inserted into the memtable before an earlier
-/// group. The later group must still become visible after the earlier one, and the memtable must
-/// not be sealed during an insert.
+/// Tests pipelined writes, in which a later write group may be inserted into the memtable before an
+/// earlier one. The later group must still become visible after the earlier one, and the memtable
+/// must not be sealed during an insert.
 #[test]
 fn a_group_inserted_early_becomes_visible_in_order() {
     for later in ["a write", "a flush"] {
@@ -362,8 +363,8 @@ fn a_group_inserted_early_becomes_visible_in_order() {
     }
 }
 
-/// Several threads wait for a sync of the WAL. One sync must be enough for all of them, including
-/// threads whose previous write was part of the previous sync.
+/// Tests that one sync of the WAL serves all threads that wait for a sync. This includes threads
+/// whose previous write was already part of the previous sync.
 #[test]
 fn synced_writers_share_syncs() {
     const EACH: usize = 12;

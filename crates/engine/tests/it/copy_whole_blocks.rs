@@ -1,5 +1,5 @@
-//! Tests of compactions that copy whole blocks. Reads must return the same results as without
-//! copies, and blocks must really be copied.
+//! Tests compactions that copy whole blocks without decoding them. Reads must return the same
+//! results as without such copies, and the compactions must really copy blocks.
 use crate::common::kit;
 use kit::{Model, Place};
 use std::{fs, path::Path};
@@ -104,8 +104,9 @@ fn tables(store: &Path) -> Vec<Vec<u8>> {
     paths.into_iter().map(|path| fs::read(path).unwrap()).collect()
 }
 
-/// A longer value changes one block. The compaction must copy the later blocks unchanged. If it
-/// encoded them again, they would have other contents and end at other offsets.
+/// Tests that a compaction copies blocks unchanged if they follow a block in which a longer value
+/// replaced a shorter one. If the compaction encoded the later blocks again, they would have other
+/// contents and end at other offsets.
 #[test]
 fn blocks_after_a_change_are_copied_unchanged() {
     for (wanted, stay) in [("on", true), ("off", false)] {

@@ -1,6 +1,9 @@
-//! Runs the fuzz targets (`make fuzz`) without a fuzzer. The inputs are of four kinds: the seeds
-//! of a target, slightly damaged seeds, inputs each of which reaches code that no other input
-//! reaches (`fuzz/corpus/TARGET`), and inputs that once failed (`fuzz/found/TARGET`).
+//! Runs the fuzz targets of `make fuzz` without a fuzzer, with four kinds of inputs:
+//! - the seeds of a target,
+//! - slightly damaged seeds,
+//! - the corpus (`fuzz/corpus/TARGET`): inputs each of which reaches code that no other input
+//!   reaches,
+//! - inputs with which the target once failed (`fuzz/found/TARGET`).
 #[path = "../../../../fuzz/src/lib.rs"]
 pub mod fuzz;
 
@@ -57,8 +60,8 @@ fn seeds_and_their_variants_are_decoded_or_refused() {
     }
 }
 
-/// Each input of the corpus covers code of its target that no other input covers. This test
-/// therefore runs all paths that fuzzing has found.
+/// Tests every input of the corpus. Each of them reaches code of its target that no other input
+/// reaches, so this test runs all code paths that fuzzing has found.
 #[test]
 fn the_fuzzing_corpus_is_decoded_or_refused() {
     for (target, _) in TARGETS {
@@ -80,7 +83,7 @@ fn inputs_that_once_failed_pass() {
     }
 }
 
-/// Each target must have a libFuzzer program, and each such program must have a target.
+/// Tests that each target has a libFuzzer program, and that each such program has a target.
 #[test]
 fn every_target_has_its_program() {
     let programs = fs::read_dir(repository().join("fuzz/fuzz_targets")).expect("listed");

@@ -1,7 +1,7 @@
-//! Tests of damaged files: every kind of damage to every file of a store. The store must either
-//! return correct results or report the damage. It must never panic, hang or return a wrong value.
-//! After damage to a WAL, any prefix of the history is correct. After damage to another file, only
-//! the whole history is correct.
+//! Applies every kind of damage to every file of a store. The store must then either return correct
+//! results or report the damage. It must never panic, hang or return a wrong value. After damage to
+//! a WAL, any prefix of the history is a correct result. After damage to another file, only the
+//! whole history is correct.
 //!
 //! The store is always the same, so a failure, which names the file and the damage, can be
 //! reproduced.
@@ -127,7 +127,7 @@ fn missing_and_exchanged_files_are_detected() {
     }
 }
 
-/// A damaged end of a WAL must be treated as a crash state by default, and as an error with
+/// Tests that a damaged end of a WAL is treated as a torn tail by default, and as an error with
 /// paranoid checks.
 #[test]
 fn a_torn_wal_is_an_error_with_paranoid_checks() {
@@ -149,8 +149,8 @@ fn a_torn_wal_is_an_error_with_paranoid_checks() {
     }
 }
 
-/// WALs with records that are not part of the history must be copied to `lost/`, byte for byte.
-/// Later writes and opens must not change these copies.
+/// Tests that an open copies WALs with records that are not part of the recovered history to
+/// `lost/`, byte for byte. Later writes and opens must not change these copies.
 #[test]
 fn the_rest_of_a_damaged_wal_is_kept_in_lost() {
     let (mut files, states) = store_on(kit::anywhere(), false);
@@ -179,8 +179,8 @@ fn the_rest_of_a_damaged_wal_is_kept_in_lost() {
     assert!(logs.iter().all(|log| fs.open(log).is_err()), "the logs themselves are replaced");
 }
 
-/// A table is damaged that no read has reached yet. A shallow check must pass, and a deep check
-/// must name the table.
+/// Tests checks of a table that is damaged in a part which no read has reached yet. A shallow check
+/// must find no problem; a deep check must name the table.
 #[test]
 fn a_deep_check_reads_everything() {
     let (mut files, _) = store_on(kit::anywhere(), false);
@@ -197,15 +197,15 @@ fn a_deep_check_reads_everything() {
     assert!(deep.problems[0].contains(&name), "{:?} does not name {name}", deep.problems);
 }
 
-/// If a compaction copied a damaged block, it would write the block with a correct checksum. The
-/// block is not compressed here, so only the checksum shows the damage.
+/// Tests that a compaction does not copy a damaged block, because it would give the copy a correct
+/// checksum. The block is not compressed here, so only the checksum reveals the damage.
 #[test]
 fn a_compaction_does_not_copy_damage() {
     merge_damage(false);
 }
 
-/// Fixed bug: a read without checksum verification left a damaged block in the cache, and a
-/// compaction used this block.
+/// Tests that a compaction does not use a damaged block from the block cache. Fixed bug: a read
+/// without checksum verification left such a block in the cache, and a compaction used it.
 #[test]
 fn a_compaction_does_not_copy_damage_from_the_cache() {
     merge_damage(true);

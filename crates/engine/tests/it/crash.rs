@@ -2,10 +2,10 @@
 //! subset of the unsynced data. The store must open and contain a prefix of the history, and the
 //! prefix must include everything that was acknowledged as durable (docs/durability.md).
 //!
-//! `TERRACE_CRASH_SEEDS` sets the size of the campaign: the number of disk images per step (with
-//! `TERRACE_FULL` 8). By default the power is cut at a sample of the steps. A failure names the
-//! durability tracker, the rules of the file system, the history seed, the step and the image
-//! seed. The same numbers reproduce the image.
+//! `TERRACE_CRASH_SEEDS` sets the count of disk images per step, and so the size of the campaign.
+//! With `TERRACE_FULL` it is 8. By default the power is cut only at a sample of the steps. A
+//! failure message names the durability tracker, the rules of the file system, the history seed,
+//! the step and the image seed. The same values reproduce the disk image.
 use crate::common::{cuts, history, kit};
 use cuts::{Cuts, histories};
 use history::{Collected, Tracker};
@@ -18,7 +18,7 @@ use std::{
 use terrace::{CompactionStyle, GcMode, Options, TableForm};
 
 const HISTORIES: u64 = 6;
-/// The number of power cuts per history, if `TERRACE_CRASH_SEEDS` and `TERRACE_FULL` are not set.
+/// The count of power cuts per history, if neither `TERRACE_CRASH_SEEDS` nor `TERRACE_FULL` is set.
 const SAMPLED_STEPS: usize = 400;
 
 fn given_seeds() -> Option<u64> {
@@ -54,8 +54,8 @@ impl Sum {
         assert_eq!(self.failed, 0, "ORACLE: {} of {} states: {first}", self.failed, self.states);
     }
 
-    /// Asserts that some promise was broken, because this run was a control: a store with a
-    /// deliberate fault.
+    /// Asserts that some promise was broken. The run was a control with a deliberate fault, so the
+    /// campaign must have found a loss.
     fn is_broken(&self, what: &str) {
         let Sum { states, failed, .. } = self;
         println!("{what}: {failed} of {states} states are broken");
@@ -78,19 +78,20 @@ fn campaign(cuts: &Cuts) -> Sum {
     Sum { collected: vec![collected], ..sum }
 }
 
-/// Runs the histories of all trackers, with all rules.
+/// Runs histories with every tracker in `trackers`, and under every set of file system rules.
 fn campaigns(options: &Options, trackers: &[Tracker], numbers: Range<u64>, seeds: u64) -> Sum {
     run(numbers.flat_map(|seed| histories(options, trackers, seed, seeds)).collect())
 }
 
-/// Runs the histories of all trackers, with all rules, on several column families.
+/// Runs histories on several column families, with every tracker and under every set of file system
+/// rules.
 fn family_campaigns(options: &Options, trackers: &[Tracker], numbers: Range<u64>, seeds: u64) -> Sum {
     let jobs = numbers.flat_map(|seed| histories(options, trackers, seed, seeds));
     run(jobs.map(|cuts| Cuts { families: true, ..cuts }).collect())
 }
 
-/// Runs histories on all cores. It combines the outcomes in a fixed order, so the first failure
-/// does not depend on the number of cores.
+/// Runs histories on all cores. The outcomes are combined in a fixed order, so the failure that is
+/// reported first does not depend on the number of cores.
 fn run(jobs: Vec<Cuts>) -> Sum {
     let next = AtomicUsize::new(0);
     let workers = thread::available_parallelism().map_or(2, usize::from);
@@ -135,9 +136,9 @@ fn any_power_cut_leaves_a_prefix_with_everything_promised() {
     assert!(seeds < 8 || sum.states >= 100_000, "only {} states: the campaign has shrunk", sum.states);
 }
 
-/// Writes to several column families are one history: a power cut leaves a prefix of all of them
-/// together, at every cut and with every durability tracker. A drop of a family is durable when it
-/// returns.
+/// Tests that the writes to all column families form one history: after any power cut, with every
+/// durability tracker, the families together have a prefix of it. Once the call that drops a family
+/// has returned, the drop must be durable.
 #[test]
 fn any_power_cut_leaves_a_prefix_of_all_column_families_together() {
     let mut bundled = Options::default();
@@ -150,8 +151,9 @@ fn any_power_cut_leaves_a_prefix_of_all_column_families_together() {
     family_campaigns(&Options::default(), &[Tracker::Never], 0..1, 1).is_broken("families that are not synced");
 }
 
-/// Directory tables: crash states in which directories are created and removed and files are
-/// linked and unlinked. `TERRACE_CRASH_SEEDS` multiplies the number of histories.
+/// Tests power cuts of stores with directory tables. In the crash states, directories are created
+/// or removed, and files are linked or unlinked. `TERRACE_CRASH_SEEDS` multiplies the count of
+/// histories.
 #[test]
 fn any_power_cut_leaves_directory_tables_whole() {
     let mut options = Options::default();
@@ -164,8 +166,8 @@ fn any_power_cut_leaves_directory_tables_whole() {
     campaigns(&options, &[Tracker::Never], numbers, 1).is_broken("directory tables that are not synced");
 }
 
-/// Power cuts of stores with key-value separation, with and without a WAL sidecar, and with each
-/// GC mode. The options keep GC always active.
+/// Tests power cuts of stores with key-value separation, with and without a WAL sidecar, in each GC
+/// mode. The options keep GC active all the time.
 #[test]
 fn any_power_cut_leaves_a_prefix_with_separated_values() {
     let mut tail = Options::preset("wisckey").expect("there is one");
@@ -179,8 +181,8 @@ fn any_power_cut_leaves_a_prefix_with_separated_values() {
     bundled.tables = Some(TableForm::Bundled);
     let (seeds, half) = (seeds_per_step().div_ceil(2), HISTORIES / 2);
     let put_again = campaigns(&tail, &Tracker::PROMISING, 0..half, seeds);
-    // In these stores each table has its own file. The sync of such a table may be cancelled while
-    // there are pointers to relocated values.
+    // In these stores each table has its own file. If a compaction consumes a table before its
+    // sync, the sync is cancelled, even while there are pointers to relocated values.
     let moved = campaigns(&segments, &Tracker::PROMISING, 0..half, seeds.div_ceil(2));
     let given_up: u64 = moved.collected.iter().map(|one| one.tables_never_synced).sum();
     let moved = moved.add(campaigns(&bundled, &Tracker::PROMISING, half..HISTORIES, seeds));
@@ -202,8 +204,8 @@ fn any_power_cut_leaves_a_prefix_with_separated_values() {
     }
 }
 
-/// Two controls: a store that syncs nothing, and a store that syncs everything except tables. The
-/// suite must find that both lose data. Otherwise its other tests would prove nothing.
+/// Tests two deliberately faulty stores: one syncs nothing, and one syncs everything except tables.
+/// The suite must find that both lose data. Otherwise its other tests would prove nothing.
 #[test]
 fn a_store_that_skips_syncs_is_caught() {
     for tracker in [Tracker::Never, Tracker::Lying] {

@@ -1,6 +1,6 @@
-//! Tests of the creation of a store in a directory that is not empty. The remains of an
-//! interrupted creation or removal must do no harm. A store that has lost its root (`CURRENT`)
-//! must not be overwritten.
+//! Tests the creation of a store in a directory that is not empty. Files left by an interrupted
+//! creation or removal must do no harm. A store that has lost its root file (`CURRENT`) must not be
+//! overwritten.
 use crate::common::kit;
 use kit::{files_below, open};
 use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
@@ -30,9 +30,9 @@ fn is_usable(fs: &Arc<dyn FileSystem>, options: &Options, what: &str) {
     }
 }
 
-/// The format file is written before the root (`CURRENT`). Fixed bug: the creation of a store was
-/// interrupted between the two. The next store in the directory then used this format file, and
-/// acknowledged writes of that store were lost.
+/// Tests that an interrupted creation does not harm the next one. A creation writes the format file
+/// before the root (`CURRENT`). Fixed bug: if it was interrupted between the two, the next store in
+/// the directory used the leftover format file, and later lost acknowledged writes.
 #[test]
 fn an_interrupted_creation_does_not_hinder_the_next_one() {
     for first in VARIANTS {
@@ -50,8 +50,8 @@ fn an_interrupted_creation_does_not_hinder_the_next_one() {
     }
 }
 
-/// A removal deletes the format file after `CURRENT`, so an interrupted removal can leave only the
-/// format file. It must be possible to create a new store there.
+/// Tests the creation of a store where an interrupted removal has left only the format file. (A
+/// removal deletes the format file after `CURRENT`.)
 #[test]
 fn an_interrupted_removal_does_not_hinder_the_next_store() {
     let presets = ["leveldb", "default", "delsm", "bolt", "wisckey"];
@@ -74,7 +74,7 @@ fn an_interrupted_removal_does_not_hinder_the_next_store() {
     }
 }
 
-/// A format file with unknown contents must not be replaced.
+/// Tests that a creation does not replace a format file whose contents are unknown.
 #[test]
 fn an_unknown_format_file_without_a_root_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -89,9 +89,9 @@ fn names(path: &Path) -> BTreeSet<String> {
     names.filter(|name| !name.ends_with("LOCK")).collect()
 }
 
-/// `CURRENT` and the format file are missing, as in an incomplete copy, and the writes are in a
-/// WAL of another layout. Fixed bug: the open created a new store over these files and removed the
-/// old manifest.
+/// Tests the open of a directory without `CURRENT` and format file, as after an incomplete copy, if
+/// a WAL of another layout has the writes. The open must be refused. Fixed bug: it created a new
+/// store over these files and removed the old manifest.
 #[test]
 fn writes_in_a_wal_of_another_kind_are_not_overwritten() {
     for (first, second) in [("wisckey", "leveldb"), ("leveldb", "wisckey"), ("wisckey", "bolt"), ("delsm", "wisckey")] {
@@ -123,9 +123,9 @@ fn writes_in_a_wal_of_another_kind_are_not_overwritten() {
     }
 }
 
-/// `CURRENT` and the format file are missing, the WAL is empty, and the data is in directory
-/// tables. A store of another layout does not search for directory tables and would not find them
-/// later. So the creation of any store must be refused.
+/// Tests a directory without `CURRENT` and format file in which the WAL is empty and the data is in
+/// directory tables. The creation of any store must be refused there. A store of another layout
+/// does not search for directory tables, and would not find this data later.
 #[test]
 fn directory_tables_are_not_overwritten() {
     for second in ["leveldb", "bolt", "wisckey", "delsm"] {

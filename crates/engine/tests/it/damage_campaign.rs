@@ -1,10 +1,10 @@
-//! A campaign with every kind of damage to every file of small stores, in each table form. After
-//! the damage, an open, a scan, a check or a repair must report each difference from the written
-//! data. A difference that none of them reports is called *silent*. The tests require that there
-//! is no silent difference.
+//! A campaign that applies every kind of damage to every file of small stores, in each table form.
+//! After the damage, an open, a scan, a check or a repair must report each difference from the
+//! written data. A difference that none of these operations reports is called *silent*. The tests
+//! require that there is no silent difference.
 //!
-//! By default a sample of offsets is tried. `TERRACE_DAMAGES` sets the number of offsets for each
-//! file, and `TERRACE_SEED` selects the sample.
+//! By default a sample of the offsets of each file is damaged. `TERRACE_DAMAGES` sets the count of
+//! offsets for each file, and `TERRACE_SEED` selects the sample.
 use crate::common::{corrupt_entries, kit};
 use kit::Model;
 use std::{
@@ -65,7 +65,7 @@ fn store(form: &[(&str, &str)]) -> (TempDir, Model, BTreeSet<Vec<u8>>) {
     (folder, model, ever)
 }
 
-/// A way to damage a file.
+/// A way to damage a file, at an offset.
 type Damage = fn(&mut Vec<u8>, usize);
 
 const DAMAGES: &[(&str, Damage)] = &[
@@ -99,7 +99,8 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// Returns the silent differences: those that no operation reports.
+    /// Returns the silent differences of this store, those that no operation reports, each as a
+    /// text.
     fn silent(&self) -> Vec<String> {
         let mut silent = Vec::new();
         let check = check(&self.path, self.options, true);

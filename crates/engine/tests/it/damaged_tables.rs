@@ -1,7 +1,7 @@
-//! Tests of SSTables with correct checksums that are damaged in another way: keys are out of
-//! order, a table was replaced by another one, or a file has a wrong length. Reads that need such
-//! a table must fail, and the error must name the table. All other reads must succeed, and writes
-//! must continue. `check` and `repair` must report the damage.
+//! Tests of SSTables whose checksums are correct but which are damaged in another way: keys are out
+//! of order, another table is in the place of a table, or a file has a wrong length. A read that
+//! needs such a table must fail, and its error must name the table. All other reads must succeed,
+//! and writes must continue. `check` and `repair` must report the damage.
 use crate::common::{corrupt_entries, files, kit};
 use corrupt_entries::FORMS;
 use files::{Writer, framed, manifest_of, records};
@@ -62,7 +62,7 @@ fn file_name(path: &Path) -> String {
 
 type Change = fn(&mut corrupt_entries::Entry, Option<&corrupt_entries::Entry>);
 
-/// Changes of an entry's key that keep its length.
+/// Ways to change the key of an entry that keep the key's length.
 const CHANGES: &[(&str, Change)] = &[
     ("a key after all others", |entry, _| entry.key[0] = b'z'),
     ("a key before all others", |entry, _| entry.key[0] = b'a'),
@@ -87,8 +87,9 @@ const CHANGES: &[(&str, Change)] = &[
     }),
 ];
 
-/// Fixed bugs: a scan over a key that is out of order ended early without an error, and a repair
-/// lost all later entries or failed.
+/// Tests that a key out of order makes a scan fail, and that a repair loses only this one entry.
+/// Fixed bugs: such a scan ended early without an error, and a repair lost all later entries or
+/// failed.
 #[test]
 fn a_key_out_of_order_is_a_scan_error_and_costs_a_repair_one_entry() {
     for (form, chosen) in FORMS {
@@ -139,8 +140,8 @@ fn judge_order(name: &str, store: &Path, options: &Options, all: &Model, at: usi
     assert!(gone.iter().all(|gone| **gone == lost_key || **gone == before), "{name}: lost {gone:?}: {lost:?}");
 }
 
-/// Makes a store with one table for each of three first letters of keys. Returns its directory and
-/// its pairs.
+/// Makes a store of three tables, one for each first letter that keys have. Returns its directory
+/// and its pairs.
 fn letters(chosen: &[(&str, &str)]) -> (tempfile::TempDir, Model) {
     let (folder, mut all) = (tempfile::tempdir().unwrap(), Model::new());
     let mut options = corrupt_entries::options(chosen);
@@ -166,8 +167,9 @@ fn table_with(store: &Path, key: &[u8]) -> (PathBuf, std::ops::Range<usize>) {
     corrupt_entries::tables(store).into_iter().find(holds).unwrap()
 }
 
-/// Fixed bug: when two table files were exchanged, reads of these tables returned "not found", and
-/// a repair reported no loss.
+/// Tests a store in which two table files were exchanged. Reads of these tables must fail, and a
+/// repair must report the loss. Fixed bug: the reads returned "not found", and a repair reported no
+/// loss.
 #[test]
 fn an_exchanged_table_is_an_error_and_a_reported_loss() {
     for (form, chosen) in FORMS {
@@ -201,14 +203,15 @@ fn an_exchanged_table_is_an_error_and_a_reported_loss() {
 
 type Lengthen = fn(&mut Vec<u8>);
 
-/// Changes of the length of a file.
+/// Ways to change the length of a file.
 const LENGTHS: &[(&str, Lengthen)] = &[
     ("empty", |bytes| bytes.clear()),
     ("cut", |bytes| bytes.truncate(bytes.len() / 2)),
     ("with trailing zeros", |bytes| bytes.extend([0; 4096])),
 ];
 
-/// Fixed bug: if one table file had a wrong length, the open of the whole store was refused.
+/// Tests that a table file of a wrong length does not prevent the open. Fixed bug: the open of the
+/// whole store was refused.
 #[test]
 fn a_table_of_a_wrong_length_does_not_prevent_the_open() {
     for (form, chosen) in FORMS {
@@ -252,8 +255,8 @@ fn a_table_of_a_wrong_length_does_not_prevent_the_open() {
     }
 }
 
-/// Asserts that reads outside of the damaged file succeed. Reads in the damaged file must be right
-/// or return an error.
+/// Asserts that reads which do not need the damaged file succeed, and that reads which need it
+/// return the right result or an error.
 fn served(name: &str, db: &Db, all: &Model, others_in_file: bool) {
     for (key, value) in all {
         match db.get(key) {
@@ -271,9 +274,10 @@ fn served(name: &str, db: &Db, all: &Model, others_in_file: bool) {
     }
 }
 
-/// A compaction that reads damaged data must not be retried endlessly, and writes must continue.
-/// The damage prevents that level 0 shrinks. When level 0 is full, writes that wait for it must
-/// end with the compaction's error instead of waiting for ever.
+/// Tests that a compaction which reads damaged data is not retried endlessly, and that writes
+/// continue in the meantime. Because of the damage, compactions cannot shrink level 0. When level 0
+/// is full, a write that waits for it must fail with the compaction's error instead of waiting for
+/// ever.
 #[test]
 fn a_compaction_over_damage_reports_once_and_stops_writes_only_at_a_full_level_0() {
     let folder = tempfile::tempdir().unwrap();
@@ -325,8 +329,8 @@ fn a_compaction_over_damage_reports_once_and_stops_writes_only_at_a_full_level_0
     assert!((1..=3).contains(&failures.len()), "{failures:?}");
 }
 
-/// Fixed bug: if the manifest had a wrong bound of a table, a backward scan returned the same
-/// pairs endlessly.
+/// Tests that scans end if the manifest has a wrong key bound of a table. Fixed bug: a backward
+/// scan then returned the same pairs endlessly.
 #[test]
 fn a_wrong_bound_in_the_manifest_ends_scans() {
     let folder = tempfile::tempdir().unwrap();
@@ -367,8 +371,9 @@ fn with_bound(record: &[u8], bound: &str) -> Vec<u8> {
     edit.encode()
 }
 
-/// Fixed bug: the current manifest was damaged, and an intact older manifest named all tables. A
-/// repair ignored the older manifest, and deleted pairs returned.
+/// Tests a store whose current manifest is damaged and in which an intact older manifest names all
+/// tables. A repair must use the older manifest. Fixed bug: the repair ignored it and read every
+/// file, so deleted pairs returned.
 #[test]
 fn a_repair_prefers_an_older_manifest_to_every_file() {
     let (folder, all) = letters(&[]);

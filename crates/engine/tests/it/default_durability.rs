@@ -1,5 +1,6 @@
-//! Tests of durability when no option sets it. A new store must make files durable in batches and
-//! record this in its format file. An existing store must keep its durability mode.
+//! Tests of stores for which no option sets the durability mode. A new store must make its files
+//! durable in batches, and must record this mode in its format file. An existing store must keep
+//! its mode.
 use crate::common::kit;
 use kit::{Place, TIGHT, contents, storage};
 use std::{fs, path::Path, sync::Arc};
@@ -47,8 +48,9 @@ fn a_new_store_uses_batch_durability_and_records_it() {
     fs::remove_dir_all(copy).expect("removed");
 }
 
-/// The preset `noblsm` must sync only flushes and leave compactions to the journal of the file
-/// system. It polls the journal every five seconds and has no limit for unsynced bytes.
+/// Tests that the preset `noblsm` syncs only flushes, and makes compactions durable by the commits
+/// of the file system's journal. The preset polls the journal every five seconds and has no limit
+/// for unsynced bytes.
 #[test]
 fn preset_noblsm_has_the_durability_of_its_paper() {
     let (noblsm, leveldb) = (preset("noblsm"), preset("leveldb"));
@@ -82,8 +84,8 @@ fn an_existing_store_keeps_its_durability_mode() {
     }
 }
 
-/// With the default mode, no write must wait for a sync because of a flush or a compaction. Only a
-/// write that requests a sync may wait.
+/// Tests that in the default mode no write waits for a sync because of a flush or a compaction.
+/// Only a write that requests a sync may wait for one.
 #[test]
 fn nothing_waits_for_a_sync_by_default() {
     let blocking = |options: Options, sync| {
@@ -110,8 +112,8 @@ fn nothing_waits_for_a_sync_by_default() {
     assert!(blocking(options, false) > 10, "LevelDB's way");
 }
 
-/// The format file is written before the root (`CURRENT`). Therefore no power cut leaves a store
-/// that has lost its durability mode.
+/// Tests that no power cut during the creation of a store loses its durability mode. (The format
+/// file, which records the mode, is written before the root `CURRENT`.)
 #[test]
 fn no_power_cut_during_creation_loses_the_durability_mode() {
     let disk = CrashFs::new(Rules::Ext4);

@@ -83,8 +83,8 @@ fn many_wals_are_followed() {
     });
 }
 
-/// Tables become durable very late here. Even then only few tables and few WALs may keep their
-/// descriptors open.
+/// Tests that few tables and few WALs keep their file descriptors open, even if tables become
+/// durable very late.
 #[test]
 fn unsynced_tables_need_few_descriptors() {
     in_own_process(|| {
@@ -125,8 +125,8 @@ fn unsynced_tables_need_few_descriptors() {
     });
 }
 
-/// A compaction must pass its finished outputs to the durability tracker before they take too many
-/// descriptors.
+/// Tests that a compaction with many output tables passes finished tables to the durability tracker
+/// before they take too many descriptors.
 #[test]
 fn a_compaction_into_many_tables_needs_few_descriptors() {
     in_own_process(|| {
@@ -162,8 +162,8 @@ const STORE: &str = "TERRACE_TEST_MANY_FILES";
 const USUAL: u64 = 1024;
 const MORE: u64 = 1200;
 
-/// Not a test: the child process of the test below. It reads all data of many tables and many
-/// segments.
+/// Not a test: the child process of the test `open_files_stay_below_the_process_limit`. It reads
+/// all data of many tables and many segments.
 #[test]
 fn child_that_reads_many_files() {
     let Some(folder) = std::env::var_os(STORE) else { return };
@@ -189,8 +189,8 @@ fn child_that_reads_many_files() {
     }
 }
 
-/// A process with a low limit of descriptors must open few files, whatever the option
-/// `max_open_files`.
+/// Tests that a process with a low limit of descriptors opens few files, whatever the option
+/// `max_open_files` permits.
 #[test]
 fn open_files_stay_below_the_process_limit() {
     let folder = tempfile::tempdir().unwrap();
@@ -204,8 +204,8 @@ fn open_files_stay_below_the_process_limit() {
     assert!(fs::read_dir(folder.path().join("log")).unwrap().count() > USUAL as usize);
 }
 
-/// The limit of descriptors belongs to the process, and all its stores share it. An open of a
-/// store must take unused descriptors from the other stores.
+/// Tests several stores that share the process's limit of descriptors. The open of a further store
+/// must take unused descriptors from the other stores.
 #[test]
 fn stores_share_the_descriptors_of_a_process() {
     in_own_process(|| {

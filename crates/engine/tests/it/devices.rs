@@ -1,6 +1,6 @@
-//! Tests of stores on a raw device that becomes full or is removed while in use. At the next open,
-//! all writes that were acknowledged as durable must be present, and the file list of the device
-//! must be intact.
+//! Tests of stores on a raw device that becomes full, or that is removed while the store is in use.
+//! At the next open, all writes that were acknowledged as durable must be present, and the device's
+//! file list must be intact.
 use crate::common::kit;
 use kit::{Model, TIGHT};
 use std::sync::Arc;
@@ -24,7 +24,8 @@ fn open(device: Arc<dyn BlockDevice>, options: &Options) -> (Arc<RawFs>, terrace
     (raw, kit::open(&fs, options, true))
 }
 
-/// Returns change number `n` of a fixed history: a key and its new value. `None` deletes the key.
+/// Returns change `n` of a fixed history: a key and its new value. The value `None` deletes the
+/// key.
 fn change(n: usize) -> (Vec<u8>, Option<Vec<u8>>) {
     let mut rng = Rng::of(3, n as u64);
     let key = format!("key{:03}", rng.below(60)).into_bytes();
@@ -48,8 +49,7 @@ fn states() -> Vec<Model> {
 
 const CHANGES: usize = 400;
 
-/// Applies changes until one fails. Returns the number of applied changes and the number of synced
-/// changes.
+/// Applies changes until one fails. Returns two counts: the applied changes and the synced changes.
 fn write(db: &Db) -> (usize, usize) {
     let mut synced = 0;
     for n in 0..CHANGES {

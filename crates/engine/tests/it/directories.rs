@@ -1,6 +1,7 @@
-//! Tests of directory tables (an SSTable is a directory with one file for each pair): their files,
-//! the cost of compactions, damage, and opens by other engines. That reads are right is tested by
-//! the suites that run with every table form.
+//! Tests of directory tables. A directory table is an SSTable that is stored as a directory with
+//! one file for each pair. The tests examine the files, the cost of compactions, damage, and opens
+//! by other engines. The suites that run with every table form test that reads return the right
+//! results.
 use crate::common::{kit, leveldb, loop_fs};
 use kit::{Place, contents, names_below};
 use leveldb::{Layout, Side, Store};
@@ -35,7 +36,7 @@ fn fill(db: &Db, keys: u32, bytes: usize) {
     (0..keys).for_each(|n| db.put(key(n * 7919 % keys), vec![n as u8; bytes]).unwrap());
 }
 
-/// Returns the files of pairs, by the directory of their table.
+/// Returns the files of the pairs, grouped by the directory of their table.
 fn pairs(store: &Path) -> BTreeMap<PathBuf, Vec<PathBuf>> {
     let mut found = BTreeMap::<PathBuf, Vec<PathBuf>>::new();
     for path in names_below(store) {
@@ -205,10 +206,11 @@ fn checkpoints_share_files_across_compactions() {
     assert_eq!(contents(&db).unwrap(), contents(&copied).unwrap());
 }
 
-/// The numbers of file system calls of reads. The META files of the tables are cached. A lookup
+/// Tests how many file system calls a read makes. The META files of the tables are cached. A lookup
 /// that finds its pair needs three calls: an open, a stat and a read. If the pair's file is still
-/// open, it needs only the read. A lookup that finds nothing needs no call. A range scan needs the
-/// calls for its own pairs. A backward scan also needs the calls for their older versions.
+/// open, the lookup needs only the read. A lookup of an absent key needs no call. A range scan
+/// needs the calls for the pairs that it returns. A backward scan also needs the calls for the
+/// older versions of these pairs.
 #[test]
 fn reads_open_what_they_return() {
     let files = FaultFs::new(Arc::new(Memory::new()), Plan::never());
@@ -236,14 +238,15 @@ fn reads_open_what_they_return() {
     let ten = || ReadOptions::new().from(key(480)).to(key(490));
     assert_eq!(count(&|| assert_eq!(db.scan(ten()).count(), 10)), 3 * 10, "a range");
     get_all(); // other files are kept open now
-    // A backward scan reaches the oldest version of a key first. To detect that a version is the
-    // newest of its key, the scan reads the entry before it.
+    // A backward scan reaches the oldest version of a key first. To find out whether a version is
+    // the newest of its key, the scan must read the entry before it.
     assert_eq!(count(&|| assert_eq!(db.scan_reverse(ten()).count(), 10)), 3 * 2 * (10 + 1), "a range backward");
     println!("3 calls a pair; {all} for all, forward and backward");
 }
 
-/// Some file systems truncate, case-fold or refuse the names of files. Pairs with such names must
-/// be read as they were written, or their write must be refused.
+/// Tests file systems that truncate file names, ignore the case of letters, or refuse some names. A
+/// pair whose key leads to such a name must be read as it was written, or its write must be
+/// refused.
 #[test]
 fn any_key_gets_a_file_on_restrictive_file_systems() {
     let narrow = [
@@ -290,8 +293,8 @@ fn any_key_gets_a_file_on_restrictive_file_systems() {
     }
 }
 
-/// The WAL is synced when its memtable is sealed, even if the files of the pairs become durable
-/// much later. A power cut can therefore lose only writes of the active memtable.
+/// Tests that the WAL is synced when its memtable is sealed, even if the files of the pairs become
+/// durable much later. A power cut can therefore lose only writes of the active memtable.
 #[test]
 fn sealed_memtables_are_durable_before_their_pairs() {
     let survivors = |sync_sealed_wals: &str| -> usize {
@@ -319,8 +322,8 @@ fn sealed_memtables_are_durable_before_their_pairs() {
     assert!(survivors("off") < 1000, "the control: pairs and log are there without a sync");
 }
 
-/// If a file has the maximum number of hard links, a compaction or a checkpoint must copy the file
-/// instead of adding a link.
+/// Tests a compaction and a checkpoint of a file that has the maximum number of hard links. They
+/// must copy the file instead of adding a link.
 #[test]
 fn a_file_at_its_link_limit_is_copied() {
     let Some(()) = require("root", is_root()) else { return };
@@ -345,9 +348,9 @@ fn a_file_at_its_link_limit_is_copied() {
     disk.check().unwrap();
 }
 
-/// There are more pairs than the file system has inodes, so the last values are stored next to
-/// their keys. If other files take all inodes, writes must stop, the error must name the reason,
-/// and nothing may be lost.
+/// Tests a store with more pairs than the file system has inodes. The last values must then be
+/// stored next to their keys. If other files take all inodes, writes must stop with an error that
+/// names the reason, and no data may be lost.
 #[test]
 fn few_inodes_are_enough_and_none_stop_writes() {
     let Some(()) = require("root", is_root()) else { return };
@@ -382,8 +385,8 @@ fn few_inodes_are_enough_and_none_stop_writes() {
     disk.check().unwrap();
 }
 
-/// Values that are stored next to their keys need no file, but their tables do. Enough inodes must
-/// remain for a disk that is full of small tables.
+/// Tests that a disk full of small tables has enough inodes. Small values are stored next to their
+/// keys and need no file of their own, but each table needs files.
 #[test]
 fn small_pairs_leave_inodes_for_small_tables() {
     let Some(()) = require("root", is_root()) else { return };
@@ -399,9 +402,9 @@ fn small_pairs_leave_inodes_for_small_tables() {
     disk.check().unwrap();
 }
 
-/// A compaction makes hard links to value files of its inputs. Such files must not count as
-/// unsynced bytes. Files that become obsolete with the compaction do count, because they stay
-/// until the compaction is durable.
+/// Tests that files to which a compaction only makes a hard link do not count as unsynced bytes.
+/// The files that the compaction makes obsolete do count, because they stay until the compaction is
+/// durable.
 #[test]
 fn linked_files_do_not_count_as_unsynced() {
     let slow = [("durability", "background"), ("durability_interval_ms", "60000"), ("unsynced_bytes_limit", "1GiB")];

@@ -25,13 +25,14 @@ fn write(db: &Db, seed: u64, number: usize, logged: bool, sync: bool) -> terrace
 }
 
 /// Runs a random history of writes with and without WAL, synced writes, flushes, waits for
-/// durability, and reopens. Then judges power cuts and kills.
+/// durability, and reopens. Then simulates power cuts and kills, and judges the contents that they
+/// leave.
 fn campaign(seed: u64, layout: &Options, rules: Rules) -> usize {
     let (states, disk, mut rng) = (states(seed, BATCHES), CrashFs::new(rules), Rng::new(seed));
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
     let mut db = kit::open(&fs, layout, true).unwrap();
-    // Pairs of a disk step and a number of batches: `cut` has the batches that survive a power cut
-    // from this step on, and `killed` those that survive a kill.
+    // Pairs of a disk step and a count of batches. In `cut` the count is of the batches that
+    // survive a power cut from this step on; in `killed` it is of those that survive a kill.
     let (mut cut, mut killed) = (vec![(0, 0)], vec![(0, 0)]);
     let (mut logged, mut gap) = (true, false);
     for number in 1..=BATCHES {
@@ -119,7 +120,8 @@ fn writes_without_wal_are_not_followed() {
     assert_eq!(db.write(WriteBatch::new(), WriteOptions::without_wal()).unwrap(), 3, "nothing to write");
 }
 
-/// Single operations, operations on families and commits of transactions can skip the WAL too.
+/// Tests that single operations, operations on families and commits of transactions can skip the
+/// WAL.
 #[test]
 fn every_kind_of_write_can_skip_the_wal() {
     let db = kit::Place::any().open(&options(TIGHT), false).unwrap();
@@ -142,8 +144,8 @@ fn every_kind_of_write_can_skip_the_wal() {
     assert!(matches!(db.put_with("c", "4", both), Err(Error::Invalid(text)) if text.contains("wait_durable")));
 }
 
-/// In every durability mode, each operation that promises durability must keep earlier unlogged
-/// writes, at least across a kill.
+/// Tests, in every durability mode, that each operation that promises durability keeps earlier
+/// unlogged writes, at least across a kill of the process.
 #[test]
 fn a_barrier_keeps_unlogged_writes_across_a_kill() {
     type Barrier = fn(&Db) -> terrace::Result<()>;

@@ -1,5 +1,5 @@
-//! Tests of what each durability mode promises, and from which moment on. These are small
-//! deterministic cases; `crash.rs` cuts the power at every step of long histories.
+//! Tests which writes each durability mode promises to keep, and from which moment on. These are
+//! small deterministic cases; `crash.rs` cuts the power at every step of long histories.
 use crate::common::kit;
 use kit::{Model, Place, TIGHT, contents, options};
 use std::{
@@ -78,8 +78,8 @@ fn mode_none_promises_and_syncs_nothing() {
     assert_eq!(contents(&place.open(&volatile, false).unwrap()).unwrap().len(), 2);
 }
 
-/// Fixed bug: if edits were added after the last commit of a close, the close waited until the
-/// next batch of tables was due.
+/// Tests that a close does not wait until the next batch of tables is due. Fixed bug: it did so if
+/// edits were added after its last commit of pending edits.
 #[test]
 fn a_close_does_not_wait_until_a_batch_is_due() {
     for round in 0..5u32 {
@@ -152,8 +152,8 @@ fn late_durability_handles_promise_late_and_never_retract() {
     }
 }
 
-/// After a failed writeback, the store must not remove a file that the failure may concern. Inputs
-/// of compactions and WALs must stay, and the next open must recover from them.
+/// Tests that after a failed writeback the store removes no file that the failure may concern.
+/// Inputs of compactions and WALs must stay, and the next open must recover the contents from them.
 #[test]
 fn a_failed_durability_handle_stops_writing_and_loses_nothing() {
     let disk = CrashFs::new(Rules::Ext4);
@@ -185,8 +185,8 @@ fn a_close_makes_everything_durable_and_a_drop_does_not() {
     assert!(all_have(&after_cuts(&disk), &["dropped", "closed"]), "the next open made the first one durable");
 }
 
-/// LevelDB syncs only the newest WAL. LevelDB can lose the tail of an older WAL while a later
-/// synced write survives. Terrace must sync all older WALs first.
+/// Tests that a synced write first syncs all older WALs. LevelDB syncs only the newest WAL, so it
+/// can lose the tail of an older WAL although a later synced write survives.
 #[test]
 fn a_synced_write_syncs_all_older_wals_first() {
     let disk = CrashFs::new(Rules::Ext4);
@@ -208,8 +208,8 @@ fn a_synced_write_syncs_all_older_wals_first() {
     assert!(all_have(&left, &keys), "a later write survived an earlier one");
 }
 
-/// A table that a flush adds and a compaction deletes between two commits of the manifest is in no
-/// durable version. Its file must still be removed.
+/// Tests the removal of a table that is in no durable version: a flush adds it and a compaction
+/// deletes it between two commits of the manifest. Its file must still be removed.
 #[test]
 fn a_table_added_and_deleted_between_commits_is_removed() {
     let place = Place::any();
@@ -226,7 +226,8 @@ fn a_table_added_and_deleted_between_commits_is_removed() {
     assert_eq!((there, db.statistics().pending_deletions), (named, 0), "files of tables, and tables");
 }
 
-/// Obsolete tables that a reader pins must be removed at the latest when the store is closed.
+/// Tests that obsolete tables which a reader pins are removed at the latest when the store is
+/// closed.
 #[test]
 fn a_closed_store_leaves_no_obsolete_table() {
     let place = Place::any();
@@ -244,8 +245,8 @@ fn a_closed_store_leaves_no_obsolete_table() {
     assert_eq!(there(), 1);
 }
 
-/// Unsynced bytes are limited even if batches of tables are rare. Writes must wait for a batch,
-/// and the time must be reported as a stall.
+/// Tests that unsynced bytes are limited even if batches of tables are rare. At the limit, writes
+/// must wait for a batch, and the store must report this time as a stall.
 #[test]
 fn unsynced_wals_and_tables_are_bounded() {
     ["group", "background", "journal"].into_iter().for_each(are_bounded_under);
@@ -279,8 +280,8 @@ fn are_bounded_under(durability_mode: &str) {
     db.close().unwrap();
 }
 
-/// With the NobLSM paper's settings, a flush must be durable immediately and make its WAL
-/// obsolete, even while earlier compactions wait for the journal.
+/// Tests the settings of the NobLSM paper. A flush must be durable immediately and make its WAL
+/// obsolete, even while earlier compactions still wait for a commit of the journal.
 #[test]
 fn a_durable_flush_overtakes_unsynced_compactions() {
     let disk = CrashFs::new(Rules::Ext4);
@@ -317,15 +318,15 @@ fn a_durable_flush_overtakes_unsynced_compactions() {
     assert!(after_cuts(&disk).iter().all(newest));
 }
 
-/// Returns a tracker whose next batch is due only in an hour.
+/// Returns a tracker that makes its next batch of tables durable only in an hour.
 fn batch_per_hour(way: Way, disk: &CrashFs) -> Arc<BatchTracker> {
     let tracker = BatchTracker::new(way, Duration::from_secs(3600));
     tracker.commit(disk, &IoStats::default()).unwrap();
     Arc::new(tracker)
 }
 
-/// In a mode with batches, no table may be reported as durable before the batch sync, and all must
-/// be durable after it.
+/// Tests the modes with batches: before the batch sync, no table may be reported as durable; after
+/// it, all earlier tables must be durable.
 #[test]
 fn a_batch_makes_all_earlier_tables_durable() {
     for way in [Way::Group, Way::Background] {
@@ -354,9 +355,8 @@ fn a_batch_makes_all_earlier_tables_durable() {
     }
 }
 
-/// A compaction into many tables passes them to the durability tracker in parts, and the parts
-/// become durable in any order. The inputs of the compaction must stay until all parts are
-/// durable.
+/// Tests a compaction that passes its many output tables to the durability tracker in parts, which
+/// become durable in any order. The inputs of the compaction must stay until all parts are durable.
 #[test]
 fn compaction_inputs_stay_until_all_outputs_are_durable() {
     let options = options(&[TIGHT, &[("write_buffer_size", "1MiB"), ("compression", "none")]].concat());
@@ -389,8 +389,8 @@ fn compaction_inputs_stay_until_all_outputs_are_durable() {
     assert!(pending > 20, "nothing was waited for: {pending}");
 }
 
-/// Sixteen closed WALs must start a batch, whatever their size and whatever the interval, because
-/// each closed WAL keeps a descriptor open until the batch.
+/// Tests that the sixteenth closed WAL starts a batch, whatever the size of the WALs and the
+/// interval between batches. Each closed WAL keeps a descriptor open until the batch.
 #[test]
 fn sixteen_wals_start_a_batch() {
     for way in [Way::Group, Way::Background] {
@@ -413,14 +413,15 @@ fn sixteen_wals_start_a_batch() {
     }
 }
 
-/// Returns how many write system calls this thread has made, as the kernel counts them; `None` if
-/// the kernel does not count them.
+/// Returns the count of write system calls that this thread has made, from the kernel's statistics.
+/// Returns `None` if the kernel does not count them.
 fn writing_calls() -> Option<u64> {
     let counters = std::fs::read_to_string("/proc/thread-self/io").ok()?;
     counters.lines().find_map(|line| line.strip_prefix("syscw: ")?.parse().ok())
 }
 
-/// A small write to a memory-mapped WAL must not need a system call. The test counts system calls.
+/// Tests that a small write to a memory-mapped WAL needs no system call. The test counts the system
+/// calls.
 #[test]
 fn mapped_writes_make_no_system_call_each() {
     const PUTS: u64 = 2000;
@@ -437,7 +438,7 @@ fn mapped_writes_make_no_system_call_each() {
     assert!(mapped == 0 || !is_mappable(), "{mapped} calls where mappings can be had");
 }
 
-/// Returns whether temporary directories are on a file system on which WALs can be memory-mapped.
+/// Returns whether the file system of temporary directories permits memory-mapped WALs.
 fn is_mappable() -> bool {
     let output = std::process::Command::new("stat").args(["-f", "-c", "%T"]).arg(std::env::temp_dir()).output();
     output.is_ok_and(|out| ["ext2/ext3", "ext4", "xfs", "tmpfs"].contains(&String::from_utf8_lossy(&out.stdout).trim()))

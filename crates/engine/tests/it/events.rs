@@ -1,5 +1,5 @@
-//! Tests of events. A listener must get an event for the begin and the end of every job, and the
-//! sums of the events must equal the statistics.
+//! Tests of events. A listener must receive an event when a job begins and when it ends. The sums
+//! over all events must equal the statistics.
 use crate::common::kit;
 use kit::{TIGHT, options};
 use std::{
@@ -22,8 +22,8 @@ fn count(recorded: &Recorded, which: impl Fn(&Event) -> bool) -> usize {
     recorded.lock().unwrap().iter().filter(|event| which(event)).count()
 }
 
-/// Waits until every begun job has sent its end event. A job sends the event after its work, so a
-/// thread that waited for the job may continue before the event is sent.
+/// Waits until every job that began has sent its end event. A job sends this event after its work,
+/// so a thread that waits only for the work may continue before the event is sent.
 fn wait_for_end_events(recorded: &Recorded) {
     let given_up = Instant::now() + Duration::from_secs(100);
     loop {

@@ -1,5 +1,5 @@
-//! Tests of failed syncs of WALs into which tables point. After a failed sync the page cache still
-//! has data that the device never received, and no other file may depend on this data.
+//! Tests of failed syncs of WALs to whose values tables point. After a failed sync the page cache
+//! still has data that the device never received. No other file may depend on this data.
 //!
 //! A Linux kernel reports a failed writeback once and then marks the pages clean. [`FaultFs`] does
 //! the same.
@@ -43,12 +43,12 @@ impl Machine {
         kit::open(&fs, options, true)
     }
 
-    /// Makes every sync fail from now on.
+    /// Makes every later sync fail.
     fn break_syncs(&self, fault: Fault) {
         self.faults.arm(Plan::from_then_on(self.faults.calls(), fault));
     }
 
-    /// Makes a store and writes the batches before number `until`. Returns the store and the number
+    /// Makes a store and writes the batches before number `until`. Returns the store and the count
     /// of batches that were promised as durable.
     fn written(&self, options: &Options, until: usize) -> (Db, usize) {
         let db = self.open(options).expect("open");
@@ -86,16 +86,16 @@ impl Machine {
     }
 }
 
-/// Returns the durability modes that are possible in this place, each with the possible modes of
-/// writing a WAL.
+/// Returns the durability modes that are possible in this place. Each is combined with each
+/// possible way of writing a WAL.
 fn variants() -> impl Iterator<Item = (&'static str, &'static str)> {
     let all = [("sync", "write"), ("sync", "map"), ("group", "write"), ("background", "map"), ("journal", "write")];
     all.into_iter()
         .filter(|(durability_mode, wal_write_mode)| !kit::is_refused(&apart(durability_mode, wal_write_mode)))
 }
 
-/// The sync of a WAL fails while a caller waits for it. The test repeats this at different times
-/// in the life of a store.
+/// Tests a sync of a WAL that fails while a caller waits for it, at different times in the life of
+/// a store. No other file may then depend on the WAL's lost data.
 #[test]
 fn nothing_depends_on_a_wal_that_failed_to_sync() {
     let states = states(SEED, BATCHES);
@@ -115,9 +115,9 @@ fn nothing_depends_on_a_wal_that_failed_to_sync() {
     }
 }
 
-/// A store is closed before any sync was requested. The next open syncs the WAL, the sync fails,
-/// and the open must return the error. A further open gets no error from the kernel, and must
-/// still not depend on the lost data.
+/// Tests a store that is closed before any sync was requested. The next open syncs the WAL; this
+/// sync fails, and the open must return the error. A further open gets no error from the kernel,
+/// and must still not depend on the lost data.
 #[test]
 fn nothing_depends_on_a_wal_that_an_open_found_unsynced() {
     let states = states(SEED, BATCHES);
@@ -134,9 +134,9 @@ fn nothing_depends_on_a_wal_that_an_open_found_unsynced() {
     }
 }
 
-/// A sync reports that the disk is full. The page cache then has data that the device does not
-/// have. If the unsynced WAL has separated values, free space does not help: `resume` must return
-/// an error that says so, and the store must be reopened. Otherwise `resume` must be enough.
+/// Tests a sync of a WAL that reports a full disk. The page cache then has data that the device
+/// does not have. If the WAL contains separated values, free space does not help: `resume` must
+/// return an error that says so, and the store must be reopened. Otherwise `resume` must be enough.
 #[test]
 fn a_full_disk_found_by_a_wal_sync_can_be_cured() {
     let states = states(SEED, BATCHES);
@@ -174,7 +174,7 @@ fn a_full_disk_found_by_a_wal_sync_can_be_cured() {
     assert!(resumed > 10 && reopened > 10, "{resumed} resumed, {reopened} reopened: the histories have shrunk");
 }
 
-/// The error of a failed sync must name the object: the path of a file, or the directory.
+/// Tests that the error of a failed sync names the file or directory that could not be synced.
 #[test]
 fn a_failed_sync_names_its_object() {
     let layout = options(&[("durability", "sync")]);

@@ -30,7 +30,7 @@ const BATCHES: usize = 150;
 /// The number of simulated power cuts after each run.
 const CUTS: u64 = 8;
 
-/// The variant of a run: the executor and the options.
+/// The variant of a run: how jobs are executed, and the options of the store.
 #[derive(Clone, Copy)]
 struct How {
     /// Whether the test runs the background jobs step by step. If not, threads run them.
@@ -48,8 +48,8 @@ impl How {
     const DURABILITY_MODES: [&str; 5] = ["sync", "group", "journal", "background", "journal-bpf"];
     const BUNDLED: How = How { manual: true, durability_mode: "sync", tables: "bundled", collection: None };
 
-    /// Returns runs with the first `count` durability modes, which are the ones that differ most.
-    /// After them it returns runs with bundles and with key-value separation.
+    /// Returns variants with the first `count` durability modes, which differ most from each other,
+    /// and then variants with bundles and with key-value separation.
     fn by_durability_mode(count: usize, manual: bool) -> impl Iterator<Item = How> {
         let modes = How::DURABILITY_MODES.into_iter().take(count);
         let block =
@@ -89,17 +89,17 @@ struct Run<'a> {
     /// The number of acknowledged batches, and the number of batches that were promised as durable.
     acknowledged: usize,
     promised: usize,
-    /// The last sequence number of each acknowledged batch.
+    /// The sequence number of the last operation of each acknowledged batch.
     sequences: Vec<u64>,
-    /// The number of failures that the store has reported.
+    /// The count of failures that the store has reported.
     reported: usize,
-    /// The number of compactions. The history must have some, or the test shows little.
+    /// The count of compactions. The history must have some; otherwise the test would show little.
     compactions: u64,
     /// The number of bytes of values that GC relocated or re-appended. The history must have some.
     collected: u64,
 }
 
-/// Means that the history cannot continue, because the store has stopped or cannot be opened.
+/// The history cannot continue, because the store has stopped or cannot be opened.
 struct Stopped;
 
 impl Run<'_> {
@@ -110,7 +110,8 @@ impl Run<'_> {
         Run { disk, faults, states, how, acknowledged, promised, sequences, reported, compactions, collected }
     }
 
-    /// Asserts that `error` is the planned one, and that it states the operation and the file.
+    /// Asserts that `error` is the planned failure, and that its text states the operation and the
+    /// file.
     fn note(&mut self, error: &Error) {
         assert!(self.faults.failed() > 0, "nothing was to fail: {error}");
         assert!(names_operation_and_file(error), "operation or file is missing: {error:?}");
@@ -132,8 +133,8 @@ impl Run<'_> {
         Err(Stopped)
     }
 
-    /// Returns whether all acknowledged batches are in the store. A failed sync of a WAL may have
-    /// lost batches that were not promised as durable. If so, the history ends.
+    /// Returns whether the store has all acknowledged batches. After a failed sync of a WAL,
+    /// batches that were not promised as durable may be lost; the history then ends.
     fn is_all_there(&mut self, db: &Db) -> bool {
         let found = self.faults.without_faults(|| prefix(contents(db).expect("scan"), self.states)).expect("a prefix");
         assert!(found >= self.promised, "{found} batches of {} promised", self.promised);
@@ -184,8 +185,8 @@ impl Run<'_> {
         (open, false)
     }
 
-    /// Writes batch `number`, then does the other actions of the history that are due after this
-    /// batch.
+    /// Writes batch `number`, then does the further actions that are due after this batch, such as
+    /// a flush.
     fn act(&mut self, db: &Db, number: usize) -> Result<(), Stopped> {
         let sync = number.is_multiple_of(5);
         match write(db, &batch(SEED, number), sync) {
@@ -264,9 +265,9 @@ impl Run<'_> {
     }
 }
 
-/// Runs all `plans` on all processors. On a raw device or a split store (directory and device),
-/// where the check of a state takes longer, runs only every thirteenth plan. Each plan must end
-/// within ten minutes on any machine.
+/// Runs the history with each of `plans`, on all processors. On a raw device or a split store
+/// (directory and device), where it takes longer to check a state, runs only every thirteenth plan.
+/// Each run must end within ten minutes on any machine.
 fn campaign(mut plans: Vec<(String, Plan)>, how: How) {
     if kit::medium() != Medium::Directory(Rules::Ext4) {
         // The distance is odd, because plans may be listed in pairs.
@@ -299,7 +300,7 @@ fn campaign(mut plans: Vec<(String, Plan)>, how: How) {
     }
 }
 
-/// Returns the number of storage calls of the history without a failure.
+/// Returns the count of storage calls that the history makes if no call fails.
 fn calls(how: How) -> u64 {
     let states = states(SEED, BATCHES);
     let mut run = Run::new(&states, Plan::never(), how);
@@ -312,9 +313,9 @@ fn calls(how: How) -> u64 {
 
 const FAULTS: [Fault; 3] = [Fault::Eio, Fault::Enospc, Fault::ShortWrite];
 
-/// Returns every `sample`-th of the numbers below `calls`, or every `full`-th in a full run. The
-/// distances are prime numbers. Writes repeat the same operations in the same order, and with a
-/// prime distance the sample includes each of these operations.
+/// Returns the calls to fail: every `sample`-th index below `calls`, or every `full`-th in a full
+/// run. The distances are prime numbers. The history repeats the same operations in the same order,
+/// and with a prime distance the sample includes each of these operations.
 fn every(calls: u64, sample: usize, full: usize) -> impl Iterator<Item = u64> {
     (0..calls).step_by(stride(sample, full))
 }
@@ -340,8 +341,8 @@ fn any_call_may_be_the_last_that_works() {
     }
 }
 
-/// With threads, the numbers of calls vary from run to run. The sample searches for hangs and
-/// panics as well as for wrong results.
+/// Tests runs whose jobs are executed by threads, so that the sequence of storage calls varies from
+/// run to run. The sample searches for hangs and panics as well as for wrong results.
 #[test]
 fn a_sample_of_calls_may_fail_under_threads() {
     for how in How::by_durability_mode(3, false) {
@@ -368,7 +369,8 @@ fn a_sample_of_calls_may_fail_during_tail_gc() {
     }
 }
 
-/// The tables are separate files here, so that their sync may be cancelled.
+/// Tests failures while a compaction relocates values. The tables are separate files here, so that
+/// their sync may be cancelled.
 #[test]
 fn a_sample_of_calls_may_fail_during_value_relocation() {
     for (manual, sample, full) in [(true, 59, 11), (false, 191, 61)] {
@@ -432,7 +434,8 @@ fn every_call_of_a_read_only_open_may_fail() {
     }
 }
 
-/// A failed read must return an error, and it must affect only that read.
+/// Tests that each failed read returns an error, affects no other read, and succeeds when it is
+/// repeated.
 #[test]
 fn every_read_may_fail_and_be_retried() {
     forms().for_each(reads_may_fail);

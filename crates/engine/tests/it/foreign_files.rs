@@ -1,7 +1,7 @@
-//! Tests with foreign objects under the names that a store uses: links that point out of the
-//! directory, FIFOs, devices, directories, huge files. The store must not follow such a link, must
-//! not wait for such a file, and must not read it whole. Other tests rename the directory of an
-//! open store, or let its path lead to another directory.
+//! Tests of foreign objects under the file names of a store: links that point out of the directory,
+//! FIFOs, devices, directories, huge files. The store must not follow such a link, must not wait
+//! for a FIFO, and must not read a huge file whole. Other tests rename the directory of an open
+//! store, or let its path lead to another directory.
 use crate::common::{alone::in_own_process, kit};
 use nix::{sys::stat::Mode, unistd::mkfifo};
 use std::{
@@ -99,8 +99,8 @@ fn no_foreign_object_is_followed_or_waited_for() {
                 let known = ["RESERVE", "DATA", "LOG", "LOG.old"].contains(&name.as_str()) || name.ends_with(".dbtmp");
                 for outcome in [&writes, &reads].into_iter().take(if name == "UNSYNCED" { 1 } else { 2 }) {
                     assert!(known || outcome.is_err(), "{what}: {outcome:?}");
-                    // The object replaces the directory of a level, so the contents of that
-                    // directory are missing.
+                    // If the object takes the place of a level's directory, that directory's
+                    // contents are missing.
                     let is_level = form.0 == TableForm::Directory && name.starts_with('L');
                     let named = |error: &Error| is_level || error.to_string().contains(name.as_str());
                     assert!(outcome.as_ref().err().is_none_or(named), "{what}: {outcome:?}");
@@ -143,7 +143,7 @@ fn a_reserve_is_not_taken_from_another_file() {
     }
 }
 
-/// The copies of WALs that recovery makes must stay within the store's directory. If that is
+/// Tests that the copies of WALs that recovery makes stay within the store's directory. If that is
 /// impossible, recovery must make no copy.
 #[test]
 fn copies_set_aside_stay_in_the_directory() {
@@ -178,7 +178,8 @@ fn a_fake_device_is_not_waited_for() {
     }
 }
 
-/// A sparse file takes no disk space, but a store that read it whole would need all memory.
+/// Tests sparse files, which take no disk space. A store that read such a file whole would need all
+/// memory, so it must refuse the file unread.
 #[test]
 fn huge_files_are_refused_unread() {
     let folder = tempfile::tempdir().unwrap();
@@ -194,7 +195,8 @@ fn huge_files_are_refused_unread() {
     }
 }
 
-/// A hole of 200 GiB at the end of a WAL or manifest must not be read, and must change nothing.
+/// Tests a hole of 200 GiB at the end of a WAL or manifest. The store must not read it, and must
+/// have the same contents as without it.
 #[test]
 fn a_huge_hole_at_the_end_of_a_log_is_not_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -223,8 +225,9 @@ fn a_huge_hole_at_the_end_of_a_log_is_not_read() {
     }
 }
 
-/// A process changes its working directory, as daemons do. Then the directory of its open store is
-/// renamed and replaced by another store.
+/// Tests a process that changes its working directory, as daemons do. Then the directory of its
+/// open store is renamed, and another store takes its old path. The open store must keep using its
+/// own directory.
 #[test]
 fn a_store_follows_its_renamed_directory() {
     in_own_process(|| {
@@ -276,9 +279,9 @@ fn a_store_at_a_symbolic_link_is_used_and_destroyed() {
     assert!(fs::metadata(&real).unwrap().ino() > 0);
 }
 
-/// A lock file that is removed or replaced does not exclude other writers any more. The first sync
-/// after that must fail, because an open by another process may drop the writes that this sync
-/// would make durable.
+/// Tests a lock file that is removed or replaced while a store is open, so that it does not exclude
+/// other writers any more. The first sync after that must fail, because another process may open
+/// the store and drop the writes that this sync would make durable.
 #[test]
 fn a_removed_lock_stops_writes() {
     let folder = tempfile::tempdir().unwrap();
@@ -307,8 +310,8 @@ fn a_removed_lock_stops_writes() {
     }
 }
 
-/// A store that makes no sync must check the lock file when it writes the manifest, before it
-/// removes any file that another writer may need.
+/// Tests a removed lock file of a store that makes no sync. The store must check the lock file when
+/// it writes the manifest, before it removes any file that another writer may need.
 #[test]
 fn a_removed_lock_is_detected_before_files_are_removed() {
     let folder = tempfile::tempdir().unwrap();

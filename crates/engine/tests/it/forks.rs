@@ -1,7 +1,7 @@
-//! Tests of processes that fork while a store is open: `multiprocessing` in Python, prefork
-//! servers, daemons. In the child every call must return an error, and a drop must do nothing. The
-//! parent must lose no data. When the parent has exited, the child must not hold the lock of the
-//! store.
+//! Tests of processes that fork while a store is open, such as `multiprocessing` in Python, prefork
+//! servers and daemons. In the child, every call on the store must return an error, and a drop of
+//! the store must do nothing. The parent must lose no data. Once the parent has exited, the child
+//! must not keep the store locked.
 use crate::common::{alone::in_own_process, fork, kit};
 use std::{
     path::{Path, PathBuf},
@@ -15,8 +15,8 @@ use terrace::{
 };
 use terrace_storage::backends::raw::split;
 
-/// Returns a path for a store and its options for every preset. If the file system refuses the
-/// preset's durability mode, another mode replaces it.
+/// Returns a path for a store and its options, for every preset. If the file system does not
+/// support the durability mode of a preset, the options have another mode.
 fn stores(folder: &Path) -> Vec<(&'static str, PathBuf, Options)> {
     let store = |(name, _): &(&'static str, &str)| {
         let mut options = Options::preset(name).unwrap();
@@ -42,7 +42,7 @@ fn is_forked<T>(outcome: Result<T, Error>) -> bool {
     matches!(&outcome, Err(Error::Forked { object, pid, own }) if !object.is_empty() && pid != own)
 }
 
-/// Calls every function of the store that could write, wait or lock.
+/// Calls every function of the store that could write, wait or take a lock.
 fn call_everything(db: &Db, other: &Path) {
     let mut batch = WriteBatch::new();
     batch.put("child", "1");
@@ -125,8 +125,8 @@ fn a_child_is_refused_and_its_parent_loses_nothing() {
     });
 }
 
-/// The parent forks children at any moment of its work, whichever locks its other threads hold.
-/// Each child must exit without a hang and without harm.
+/// Tests a parent process that forks children at any moment of its work, whatever locks its other
+/// threads have taken. Each child must exit without a hang and must not harm the store.
 #[test]
 fn forked_children_of_a_busy_process_neither_hang_nor_do_harm() {
     in_own_process(|| {
@@ -167,15 +167,15 @@ fn forked_children_of_a_busy_process_neither_hang_nor_do_harm() {
     });
 }
 
-/// A child of a killed process does nothing with the store. So it must not hold the lock when
-/// another process opens the store.
+/// Tests that the lock of a store ends with the process that took it. A forked child that outlives
+/// its killed parent does not use the store, so another process must be able to open it.
 #[test]
 fn a_lock_ends_with_the_process_that_took_it() {
     in_own_process(|| {
         let folder = tempfile::tempdir().unwrap();
         for (name, path, options) in stores(folder.path()) {
-            // Each store has its own files for these, because the orphan of the previous store may
-            // still wait.
+            // Each store has its own pair of these files, because the orphaned child of the
+            // previous store may still be waiting for its file.
             let [orphan, ended] = ["orphan", "ended"].map(|file| folder.path().join(format!("{name} {file}")));
             let wait_for =
                 |file: &Path| (0..4000).any(|_| file.exists() || (thread::sleep(Duration::from_millis(5)), false).1);
@@ -198,7 +198,7 @@ fn a_lock_ends_with_the_process_that_took_it() {
     });
 }
 
-/// If an open is refused because another process has the store open, the error must name that
+/// Tests the refused open of a store that another process has open. The error must name that
 /// process.
 #[test]
 fn a_refused_open_names_the_holder() {
@@ -216,8 +216,8 @@ fn a_refused_open_names_the_holder() {
         assert_eq!(std::fs::read_to_string(path.join("LOCK")).unwrap(), format!("{own}\n"));
         drop(db);
         assert_eq!(std::fs::read(path.join("LOCK")).unwrap(), b"", "as LevelDB leaves it");
-        // A reader writes no process id to the lock file. The error must not attribute the id that
-        // a killed writer left to the reader.
+        // A killed writer left its process id in the lock file, and a reader writes none there. The
+        // error must not name the writer's id as that of the reader.
         fork::start(|| std::mem::forget(Db::open(&path, Options::default()).unwrap())).wait();
         let _reader = Db::open_read_only(&path, Options::default()).unwrap();
         fork::start(|| reported("another process".into())).wait();

@@ -1,10 +1,10 @@
 //! Tests of a full disk: from some storage call on, every call that needs space fails, with or
-//! without a short write before. Writing must stop with an error, no acknowledged write may be
-//! lost, and reads must continue. When there is space again, `resume` must continue without a
-//! reopen. After a power cut at any step the store must have a prefix of the history with all
-//! writes that were promised as durable.
+//! without a short write before the failure. Writing must then stop with an error, no acknowledged
+//! write may be lost, and reads must continue. When there is space again, `resume` must let the
+//! store continue without a reopen. After a power cut at any step, the store must have a prefix of
+//! the history with all writes that were promised as durable.
 //!
-//! The history is fixed (`SEED`). A failure names the call from which the disk was full.
+//! The history is fixed (`SEED`). A failure message names the call from which on the disk was full.
 use crate::common::{kit, loop_fs};
 use kit::{Model, TIGHT, batch, contents, names_operation_and_file, prefix, states, write};
 use loop_fs::{LoopFs, is_root};
@@ -29,8 +29,9 @@ const SEED: u64 = 0xf011;
 const BATCHES: usize = 150;
 const FULL: &[Fault] = &[Fault::Enospc, Fault::ShortWrite];
 
-/// The variant of a run. Jobs run step by step (`manual`) or on threads. The store has LevelDB's
-/// durability, or (`batched`) a mapped WAL and batches of tables.
+/// The variant of a run. If `manual` is set, the test runs the jobs step by step; otherwise threads
+/// run them. If `batched` is set, the store has a mapped WAL and makes tables durable in batches;
+/// otherwise it has LevelDB's durability.
 #[derive(Clone, Copy, Debug)]
 struct How {
     manual: bool,
@@ -62,8 +63,8 @@ struct Run<'a> {
     sequences: Vec<u64>,
     /// For each batch, the disk step after which it was acknowledged.
     steps: Vec<usize>,
-    /// For each `resume`, the disk steps that it took and the number of batches that were
-    /// acknowledged before it.
+    /// For each call of `resume`, the range of disk steps of the call, and the count of batches
+    /// that were acknowledged before it.
     resumed: Vec<(Range<usize>, usize)>,
 }
 
@@ -175,9 +176,9 @@ impl Run<'_> {
         self.resumed.len()
     }
 
-    /// Opens the store after a kill at `step` (if `everything` is set: no written byte is lost) or
-    /// after a power cut at `until`. Asserts that the store is intact and has at least `at_least`
-    /// batches.
+    /// Simulates a kill or a power cut and opens the store. If `everything` is set, the process is
+    /// killed after `step`, and no written byte is lost. Otherwise the power is cut after step
+    /// `until`. Asserts that the store is intact and has at least `at_least` batches.
     fn survives(&self, step: usize, until: usize, at_least: usize, everything: bool, seed: u64) {
         let image = if everything { self.disk.state_after(step) } else { self.disk.power_loss(until, seed) };
         let (fs, options) = (image.file_system(), self.how.options());
@@ -191,8 +192,9 @@ impl Run<'_> {
     }
 }
 
-/// Runs the history with a full disk from every `sample`-th call on, or from every `full`-th call
-/// on in a full run. Skips it if such a store is not possible in this place.
+/// Repeats the history. In each run the disk is full from another call on: from every `sample`-th
+/// call, or in a full run from every `full`-th call. Does nothing if such a store is not possible
+/// in this place.
 fn campaign(how: How, faults: &[Fault], sample: usize, full: usize) {
     if kit::is_refused(&how.options()) {
         return;
@@ -228,8 +230,8 @@ fn a_full_disk_from_any_call_on_is_survived_and_resumed() {
     campaign(How { manual: true, batched: false, tables: "block", separated: false }, FULL, 11, 2);
 }
 
-/// Only a sync reports that the disk is full. A refused batch may then be in the WAL as a whole.
-/// The test is not run with batches of tables: an unsynced table already serves reads, so such a
+/// Tests a full disk that only a sync reports. A refused batch may then be in the WAL as a whole.
+/// This test does not use batches of tables: an unsynced table already serves reads, so such a
 /// store cannot continue after a failed sync.
 #[test]
 fn a_full_disk_found_by_a_sync_is_survived_and_resumed() {
@@ -259,8 +261,8 @@ fn a_full_disk_is_resumed_with_directory_tables() {
     campaign(How { manual: true, batched: true, tables: "directory", separated: false }, FULL, 53, 12);
 }
 
-/// One subcompaction runs out of space or fails. The outputs of the other subcompactions must be
-/// removed immediately, not only at the next open.
+/// Tests a compaction of which one subcompaction runs out of space or fails. The outputs of the
+/// other subcompactions must be removed immediately, not only at the next open.
 #[test]
 fn outputs_of_a_failed_compaction_are_removed() {
     let by_hand: &[_] = &[
@@ -330,7 +332,7 @@ fn outputs_of_a_failed_compaction_are_removed() {
     }
 }
 
-/// A resume must wait for all jobs, except for a job that the rate limiter delays.
+/// Tests that a resume waits for all jobs except a job that the rate limiter delays.
 #[test]
 fn a_resume_does_not_wait_for_a_rate_limited_compaction() {
     let due = |runs| {
@@ -365,8 +367,8 @@ fn a_resume_does_not_wait_for_a_rate_limited_compaction() {
     assert!(begun.elapsed() < Duration::from_secs(10), "writes go on after {:?}", begun.elapsed());
 }
 
-/// A batch that was refused after a failed sync is in the WAL. It must not become part of the
-/// history when another batch gets the same sequence number.
+/// Tests a batch that was refused because a sync failed, but that is in the WAL. It must not become
+/// part of the history when a later batch gets the same sequence number.
 #[test]
 fn a_refused_batch_stays_refused() {
     let disk = FaultFs::new(kit::anywhere(), Plan::never());
@@ -404,8 +406,8 @@ fn a_refused_batch_stays_refused() {
     }
 }
 
-/// A store stops with an empty memtable, and `resume` starts a new WAL. No flush follows that
-/// records this WAL in the manifest, so `resume` must do that.
+/// Tests a store that stops while its memtable is empty. The resume starts a new WAL, and must
+/// record it in the manifest itself, because no flush follows that would do so.
 #[test]
 fn the_wal_after_a_resume_survives_a_power_cut() {
     for (rules, durability_mode) in [(Rules::Ext4, "sync"), (Rules::Posix, "sync"), (Rules::Posix, "background")] {
@@ -433,8 +435,9 @@ fn the_wal_after_a_resume_survives_a_power_cut() {
     }
 }
 
-/// An open on a full disk removes files that the manifest does not name. The open must use the
-/// manifest as it is on the device: the page cache may contain edits that are not on the device.
+/// Tests an open on a full disk, which removes files that the manifest does not name. The open must
+/// use the manifest as it is on the device, because the page cache may contain edits that the
+/// device does not have.
 #[test]
 fn an_open_on_a_full_disk_keeps_files_of_the_durable_manifest() {
     let (mut removed, options) = (0, kit::plain(&[TIGHT, &[("compression", "none")]].concat()));
@@ -465,9 +468,9 @@ fn an_open_on_a_full_disk_keeps_files_of_the_durable_manifest() {
     assert!(removed > 5, "only {removed} openings removed tables");
 }
 
-/// Fixed bug: a process was killed during value relocation, and left a full disk and a segment
-/// that no table names. The segment occupied the space that an open for writing needs, so no such
-/// open succeeded.
+/// Tests the open after a process was killed during value relocation and left a full disk and a
+/// segment that no table names. Fixed bug: this segment occupied the space that an open for writing
+/// needs, so no such open succeeded.
 #[test]
 fn segments_of_a_killed_gc_do_not_prevent_the_open() {
     let options = kit::plain(&[TIGHT, &[("values", "log"), ("value_log_threshold", "40")]].concat());
@@ -485,9 +488,9 @@ fn segments_of_a_killed_gc_do_not_prevent_the_open() {
     assert_eq!(contents(&db).unwrap().len(), 50);
 }
 
-/// The disk is full at the first append to a WAL, while a flush of the memtable before it runs.
-/// The put continues in another WAL, and only the flush can record in the manifest that the empty
-/// one is obsolete.
+/// Tests a disk that is full at the first append to a new WAL while the previous memtable is being
+/// flushed. The put continues in another WAL. Only the flush can then record in the manifest that
+/// the empty WAL is obsolete.
 #[test]
 fn an_empty_wal_is_replaced_during_a_flush() {
     let files = kit::anywhere();
@@ -539,7 +542,7 @@ fn other_errors_are_not_resumed_by_space() {
     assert_eq!(db.get("a").unwrap().as_deref(), Some(&b"1"[..]));
 }
 
-/// A real ext4 file system of 24 MiB. The store and other files fill it repeatedly.
+/// Tests a real ext4 file system of 24 MiB which the store and other files fill repeatedly.
 #[test]
 fn a_full_small_ext4_can_be_resumed() {
     let Some(()) = require("root", is_root()) else { return };

@@ -1,7 +1,7 @@
 //! Tests of durability on a real ext4 file system. In the modes `group` and `journal`, data that
-//! was promised as durable must be on the device. Where these modes are impossible, they must be
-//! refused, and the error must name the reason. With mapped WALs, synced writes must survive and
-//! force no journal commit.
+//! was promised as durable must be on the device. Where such a mode is impossible, an open with it
+//! must be refused, and the error must name the reason. With mapped WALs, synced writes must
+//! survive a power cut and must not force a journal commit.
 //!
 //! The tests need root and loop devices (`TERRACE_REQUIRE` names: `root`, `loop`).
 use crate::common::{kit, loop_fs};
@@ -18,7 +18,7 @@ use terrace::{Db, DurabilityMode, Error, Options, Syncs, WriteOptions, check};
 use terrace_peers::require;
 use terrace_storage::Watch;
 
-/// A mount option with which the kernel makes no commit and no writeback by itself during a test.
+/// A mount option that keeps the kernel from committing and writing back by itself during a test.
 /// All data on the device was therefore written because the store requested it.
 const QUIET: &str = "commit=300";
 
@@ -80,16 +80,16 @@ fn a_durable_batch_is_on_the_device() {
     assert_eq!(survivors_in(&file_system, "store"), 2000);
     drop(db);
 
-    // A control: without commits the device has no data. This shows that the assertion above could
-    // have failed.
+    // A control: without commits the device has no data. This shows that the assertion above can
+    // fail.
     let file_system = LoopFs::with(&[], QUIET).expect("it could be made a moment ago");
     let db = fill(&file_system.mount.join("store"), "none");
     assert!(survivors_in(&file_system, "store") < 2000, "the kernel has written by itself");
     drop(db);
 }
 
-/// A batch of directory tables that was reported as durable must be on the device. One sync of the
-/// file system makes the whole batch durable.
+/// Tests that a batch of directory tables which was reported as durable is on the device. One sync
+/// of the file system makes the whole batch durable.
 #[test]
 fn a_durable_batch_of_directory_tables_is_on_the_device() {
     let Some(()) = require("root", is_root()) else { return };
@@ -111,8 +111,8 @@ fn a_durable_batch_of_directory_tables_is_on_the_device() {
     file_system.check().expect("an intact file system");
 }
 
-/// In mode `journal`, data must be on the device after a commit that ext4 makes by itself. In this
-/// test ext4 makes a commit every second.
+/// Tests mode `journal`: data must be on the device after a commit that ext4 makes by itself. In
+/// this test ext4 makes a commit every second.
 #[test]
 fn data_of_a_journal_commit_is_on_the_device() {
     let Some(()) = require("root", is_root()) else { return };
@@ -127,8 +127,8 @@ fn data_of_a_journal_commit_is_on_the_device() {
     drop(db);
 }
 
-/// Measures the cost of waiting for the journal: the processor time of a thread that polls as
-/// often as a store does.
+/// Measures the processor time of a thread that polls the journal as often as a store does, which
+/// is the cost of waiting for the journal.
 #[test]
 fn waiting_for_the_journal_takes_less_than_a_hundredth_of_a_processor() {
     let Some(()) = require("root", is_root()) else { return };
@@ -153,9 +153,9 @@ fn waiting_for_the_journal_takes_less_than_a_hundredth_of_a_processor() {
     assert!(used < waited / 100, "{used:?} on a processor in {waited:?}");
 }
 
-/// Checks the claims of the NobLSM paper as counts. There must be as many table syncs as flushes,
-/// they must sync as many bytes as the flushes wrote, and compactions must make none. In modes
-/// with batches no sync of a table may block a write.
+/// Tests the claims of the NobLSM paper by counting syncs. There must be as many table syncs as
+/// flushes, these must sync as many bytes as the flushes wrote, and compactions must make no sync.
+/// In modes with batches, no sync of a table may block a write.
 #[test]
 fn noblsm_syncs_each_flush_once_and_batches_block_no_write() {
     let Some(()) = require("root", is_root()) else { return };
@@ -211,8 +211,9 @@ fn noblsm_syncs_each_flush_once_and_batches_block_no_write() {
     }
 }
 
-/// When a window of the WAL has been written once, a synced record changes no metadata of the
-/// file. The journal then has nothing to commit, so the sync must force no commit.
+/// Tests that a synced write to a mapped WAL forces no journal commit. Once every part of a window
+/// of the WAL has been written, a synced record changes no metadata of the file, so the journal has
+/// nothing to commit.
 #[test]
 fn synced_mapped_writes_force_no_journal_commit() {
     const WRITES: u64 = 400;
@@ -236,8 +237,8 @@ fn synced_mapped_writes_force_no_journal_commit() {
     assert!(written >= WRITES / 2, "the control: {written} commits where each write variants the log grow");
 }
 
-/// The page cache has a preallocated window of the WAL in large folios (groups of pages). A sync
-/// must write only the dirty range, not the whole folio.
+/// Tests that a sync writes only the dirty range of the WAL. The page cache has the preallocated
+/// window of the WAL in large folios (groups of pages), and a sync must not write a whole folio.
 #[test]
 fn a_synced_write_writes_only_dirty_bytes() {
     let Some(()) = require("root", is_root()) else { return };

@@ -52,8 +52,8 @@ fn idle_stores_take_few_descriptors_little_memory_and_no_thread() {
             println!("{preset}: {} descriptors and {} bytes for each store", each.0, each.1);
             assert!(each.0 <= 4.1 && each.1 <= 256 << 10, "{preset}: {each:?} for each store");
 
-            // A write wakes an idle store: the write must become durable, and level 0 must be
-            // compacted.
+            // A write wakes an idle store. The store must make the write durable and must compact
+            // level 0.
             let db = &stores[7];
             db.put("another", "write").unwrap();
             let last = db.last_sequence();

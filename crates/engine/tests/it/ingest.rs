@@ -1,6 +1,6 @@
-//! Tests of ingest and export. Ingested SSTables, which a program built outside of the store, must
-//! become visible atomically. Their entries must be newer than all earlier writes and older than
-//! all later ones. This must also be true with concurrent work and after power cuts.
+//! Tests of ingest and export. An ingest adds SSTables that a program built outside of the store.
+//! Their entries must become visible atomically, newer than all earlier writes and older than all
+//! later ones. This must also be true with concurrent work and after power cuts.
 use crate::common::{history, kit, leveldb};
 use history::{Tracker, tight_options};
 use kit::{Model, Place, options, states};
@@ -130,8 +130,8 @@ fn memtables_are_older_than_an_ingest_into_level_0() {
     assert_eq!(db.get("k").unwrap().as_deref(), Some(&b"newer"[..]));
 }
 
-/// In level 0 every table is a sorted run that reads must search and that the triggers of write
-/// stalls count. An ingest of many tables must add only one run.
+/// Tests that an ingest of many tables into level 0 adds only one sorted run. Otherwise each table
+/// would be a run of its own, which reads must search and which counts towards write stalls.
 #[test]
 fn an_ingest_into_level_0_is_one_run() {
     let folder = tempfile::tempdir().unwrap();
@@ -202,7 +202,8 @@ fn an_ingest_is_atomic_under_concurrent_writes() {
     assert_eq!(files.len(), 20, "the tables stay where they were");
 }
 
-/// Cuts the power after every step before, during and after an ingest.
+/// Cuts the power after every step of the disk before, during and after an ingest. The ingest must
+/// be in the store as a whole or not at all.
 #[test]
 fn a_power_cut_leaves_a_prefix_in_which_an_ingest_is_one_step() {
     let folder = tempfile::tempdir().unwrap();
@@ -251,8 +252,9 @@ fn a_power_cut_leaves_a_prefix_in_which_an_ingest_is_one_step() {
     }
 }
 
-/// Any call of an ingest fails, or the disk is full from any call on. The ingest must be atomic.
-/// Writes that the store accepts after it, or when there is space again, must not be lost.
+/// Tests ingests of which any call fails, or during which the disk is full from any call on. The
+/// ingest must be atomic. Writes that the store accepts after it, or when there is space again,
+/// must not be lost.
 #[test]
 fn a_failed_ingest_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();

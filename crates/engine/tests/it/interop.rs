@@ -1,7 +1,7 @@
-//! Interoperability tests: LevelDB and Terrace use one directory in turn. LevelDB must read
-//! everything that Terrace writes, and Terrace everything that LevelDB writes. The tests run
-//! random histories with many opens and with kills of either engine. LevelDB must refuse a store
-//! that it cannot read.
+//! Interoperability tests, in which LevelDB and Terrace use one directory in turn. LevelDB must
+//! read everything that Terrace writes, and Terrace everything that LevelDB writes. The tests run
+//! random histories in which either engine is opened often and killed sometimes. LevelDB must
+//! refuse a store that it cannot read.
 //!
 //! Every random choice is derived from a seed, and a failure prints the seed. `TERRACE_SEED=n`
 //! runs only that seed.
@@ -83,8 +83,8 @@ fn a_kill_of_either_engine_loses_nothing_acknowledged_to_the_other() {
                 apply(&mut model, &batch(seed, index));
             }
             written += acknowledged;
-            // The batch that was being written at the kill may be in the WAL although it was not
-            // acknowledged.
+            // A batch that was being written when the process was killed may be in the WAL although
+            // it was not acknowledged.
             if difference(&model, &found).is_some() {
                 apply(&mut model, &batch(seed, written));
                 written += 1;
@@ -104,8 +104,8 @@ fn a_kill_of_either_engine_loses_nothing_acknowledged_to_the_other() {
     }
 }
 
-/// Not a test: this is the child process that [`kill_while_writing`] starts and kills. It
-/// acknowledges each batch by writing a byte to a file.
+/// Not a test: the child process that [`kill_while_writing`] starts and kills. It acknowledges each
+/// batch by appending a byte to a file.
 #[test]
 fn child_that_writes_until_killed() {
     if !is_child("interop::child_that_writes_until_killed") {
@@ -206,8 +206,8 @@ fn a_leveldb_store_remains_a_leveldb_store() {
     assert_eq!(keys, [&b"leveldb"[..], b"theirs", b"volatile"]);
 }
 
-/// LevelDB must open a store that was created with the default preset, although its format file
-/// has a durability mode.
+/// Tests that LevelDB opens a store that was created with the default preset. The store's format
+/// file, which records a durability mode, must not prevent this.
 #[test]
 fn leveldb_opens_a_store_created_by_default() {
     let Some(_) = require("leveldb", Library::load()) else { return };
@@ -228,8 +228,9 @@ fn leveldb_opens_a_store_created_by_default() {
     assert_eq!(db.get("theirs").unwrap().as_deref(), Some(&b"second"[..]));
 }
 
-/// LevelDB 1.23 can read every store without a format file, except for blocks compressed with
-/// Zstd. Terrace writes such blocks only on explicit request, and it always reads them.
+/// Tests blocks compressed with Zstd, the only part of a store without format file that LevelDB
+/// 1.23 cannot read. Terrace must write such blocks only on explicit request, and must always read
+/// them.
 #[test]
 fn zstd_is_used_on_request_only_and_leveldb_refuses_it() {
     let Some(library) = require("leveldb", Library::load()) else { return };
@@ -256,8 +257,8 @@ fn zstd_is_used_on_request_only_and_leveldb_refuses_it() {
     }
 }
 
-/// Starts a child process that continues the history from batch `from`. Kills it (SIGKILL) at a
-/// random moment. Returns the number of batches that it acknowledged.
+/// Starts a child process that continues the history from batch `from`, and kills it (SIGKILL) at a
+/// random moment. Returns how many batches the child acknowledged.
 fn kill_while_writing(side: Side, store: &Path, acks: &Path, seed: u64, from: u64, random: &mut Random) -> u64 {
     let _ = fs::remove_file(acks); // an earlier round may have left it
     let arguments = [
@@ -298,7 +299,7 @@ fn fail_if_ended(writer: &mut Child) {
     }
 }
 
-/// Returns batch number `index` of the history of `seed`. The batch is the same in every process.
+/// Returns batch `index` of the history of `seed`. The batch is the same in every process.
 fn batch(seed: u64, index: u64) -> Vec<Op> {
     let mut random = Random::new(seed.wrapping_mul(0x5851_f42d_4c95_7f2d) ^ index);
     let count = if random.one_in(50) { random.below(200) } else { 1 + random.below(6) };
@@ -310,7 +311,7 @@ fn batch(seed: u64, index: u64) -> Vec<Op> {
         .collect()
 }
 
-/// Returns the key with number `n`. There are the empty key, binary keys, keys with a long common
+/// Returns the key number `n`. The keys include the empty key, binary keys, keys with a long common
 /// prefix, decimal keys, and runs of 0xff.
 fn key(n: u64) -> Vec<u8> {
     match n % 8 {
@@ -354,7 +355,7 @@ fn apply(model: &mut Model, ops: &[Op]) {
     }
 }
 
-/// Asserts that the store equals the model: in a forward scan, in a backward scan, and in point
+/// Asserts that the store equals the model. It compares a forward scan, a backward scan, and point
 /// lookups of present and absent keys.
 fn assert_holds(store: &Store, model: &Model, random: &mut Random) {
     if let Some(text) = difference(model, &store.forward()) {

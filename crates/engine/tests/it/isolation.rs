@@ -1,4 +1,5 @@
-//! Transactions: the model of their reads, the anomalies that each isolation prevents, and locks.
+//! Tests of transactions: their reads equal a model, each isolation level prevents its anomalies,
+//! and locks work.
 use crate::common::kit;
 use kit::{TIGHT, plain};
 use std::{
@@ -57,8 +58,9 @@ fn assert_reads(transaction: &Transaction, model: &Model, rng: &mut Rng, seed: u
     assert_eq!(transaction.get(&key).unwrap().as_ref(), model.get(&key), "seed {seed}: {}", key.escape_ascii());
 }
 
-/// A transaction reads its snapshot and its own writes, in both directions, with deleted ranges
-/// and after a rollback to a savepoint. Other readers see nothing before the commit.
+/// Tests that a transaction reads its snapshot and its own writes, in both directions, with deleted
+/// ranges and after a rollback to a savepoint. Other readers must see none of its writes before the
+/// commit.
 #[test]
 fn a_transaction_reads_its_own_writes() {
     for seed in 0..12 {
@@ -117,9 +119,10 @@ fn a_transaction_reads_its_own_writes() {
     }
 }
 
-/// Moves that another writer makes between the snapshot and the commit, and whether the commit of
-/// a serializable transaction, or of one with snapshot isolation, must then fail. The transaction
-/// has read `a`, scanned `m..p`, and written `w`.
+/// The changes that another writer makes between the snapshot and the commit of a transaction. Each
+/// has two flags: whether the commit must then fail if the transaction is serializable, and whether
+/// it must fail with snapshot isolation. The transaction has read `a`, scanned `m..p`, and written
+/// `w`.
 const MOVES: &[(&str, bool, bool)] = &[
     ("put w", true, true),
     ("delete w", true, true),
@@ -142,8 +145,9 @@ fn apply(db: &Db, step: &str) {
     }
 }
 
-/// The check at the commit finds a change in memtables, in SSTables of level 0, and in SSTables
-/// that a compaction has written.
+/// Tests that a commit fails exactly if a conflicting change exists. The check at the commit must
+/// find a change in memtables, in SSTables of level 0, and in SSTables that a compaction has
+/// written.
 #[test]
 fn a_commit_fails_exactly_if_something_watched_has_changed() {
     for (place, moved) in
@@ -178,8 +182,9 @@ fn a_commit_fails_exactly_if_something_watched_has_changed() {
     }
 }
 
-/// A compaction cuts a range tombstone where one of its tables ends and the next one begins. The
-/// check at the commit finds a write of the key at that place.
+/// Tests the check at the commit for keys at table boundaries. A compaction cuts a range tombstone
+/// where one of its output tables ends and the next one begins. The check must find a write of the
+/// key at that place.
 #[test]
 fn a_commit_finds_a_key_where_a_table_begins() {
     let mut tables = tight(true);
@@ -208,7 +213,8 @@ fn a_commit_finds_a_key_where_a_table_begins() {
     }
 }
 
-/// A scan that stops early watches only the keys up to its last pair.
+/// Tests that a scan which stops early watches for conflicts only the keys up to the last pair that
+/// it returned.
 #[test]
 fn a_scan_watches_up_to_its_last_pair() {
     let db = Db::open_in_memory(Options::default()).unwrap();
@@ -226,7 +232,8 @@ fn a_scan_watches_up_to_its_last_pair() {
     }
 }
 
-/// Transfers between accounts keep the sum, and every reader sees the same sum.
+/// Tests transfers between accounts by concurrent transactions of every kind. The sum of the
+/// accounts must stay equal, and every reader must see this sum.
 #[test]
 fn transfers_keep_the_sum_with_every_kind_of_transaction() {
     const ACCOUNTS: usize = 12;
@@ -273,8 +280,8 @@ fn transfers_keep_the_sum_with_every_kind_of_transaction() {
     }
 }
 
-/// A transaction of the history below: the list of each key that it read, and the keys to which it
-/// appended its own number.
+/// A transaction of a random history (see `append_history`): its number, the keys that it read with
+/// the list that each had, and the keys to whose lists it appended its own number.
 struct Appending {
     number: u64,
     read: BTreeMap<u8, Vec<u64>>,
@@ -286,7 +293,8 @@ impl Appending {
         Appending { number, read: BTreeMap::new(), appended: BTreeSet::new() }
     }
 
-    /// Reads the list of a random key. In half of the cases, appends the own number to it.
+    /// Reads the list of a random key. In half of the cases, also appends the transaction's number
+    /// to the list.
     fn step(&mut self, transaction: &Transaction, rng: &mut Rng) -> terrace::Result<()> {
         let key = rng.below(6) as u8;
         let found = list(transaction.get([key])?);
@@ -306,9 +314,9 @@ fn list(bytes: Option<Vec<u8>>) -> Vec<u64> {
     bytes.chunks(8).map(|one| u64::from_le_bytes(one.try_into().expect("eight bytes"))).collect()
 }
 
-/// Runs transactions that read the lists of some keys and append to the lists of others, in an
-/// interleaving that the seed determines. Returns the committed ones and the final lists. A lock of
-/// another transaction fails at once, because one thread runs them all.
+/// Runs transactions that read the lists of some keys and append to the lists of others. The seed
+/// determines how they are interleaved. Returns the committed transactions and the final lists. One
+/// thread runs all of them, so an attempt to take another transaction's lock fails immediately.
 fn append_history(isolation: Isolation, locking: Locking, seed: u64) -> (Vec<Appending>, BTreeMap<u8, Vec<u64>>) {
     const CONCURRENT: usize = 4;
     let db = Db::open_in_memory(tight(false)).unwrap();
@@ -335,10 +343,11 @@ fn append_history(isolation: Isolation, locking: Locking, seed: u64) -> (Vec<App
     (history, lists)
 }
 
-/// Checks a history for serializability. The final list of a key is the order of its versions. A
-/// transaction comes after the one whose version it has read or replaced, and before the one that
-/// wrote the next version of a key that it has read. The history is serializable if this relation
-/// has no cycle. Source of the method: Adya's dependency graphs, and Elle's list append.
+/// Checks a history for serializability. The final list of a key shows the order of the key's
+/// versions. A transaction comes after the transaction whose version it has read or replaced. It
+/// comes before the transaction that wrote the next version of a key that it has read. The history
+/// is serializable if this relation has no cycle. Source of the method: Adya's dependency graphs,
+/// and Elle's list append.
 fn cycle(history: &[Appending], lists: &BTreeMap<u8, Vec<u64>>) -> Option<Vec<u64>> {
     let mut after: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
     let mut order = |first: u64, second: u64| {
@@ -379,8 +388,8 @@ fn visit(
     found
 }
 
-/// The histories of serializable transactions have no cycle. With snapshot isolation the same
-/// check must find write skew in some history; this shows that the check can fail.
+/// Tests that random histories of serializable transactions have no cycle. With snapshot isolation,
+/// the same check must find write skew in some history; this shows that the check can fail.
 #[test]
 fn serializable_histories_have_no_cycle() {
     let seeds = if kit::is_full() { 200 } else { 12 };
@@ -443,7 +452,8 @@ fn pessimistic_transactions_wait_and_find_deadlocks() {
     assert_ne!(committed[0], committed[1], "one of the two rolls back");
 }
 
-/// Transactions over column families are atomic, and see a drop of a family.
+/// Tests that a transaction over several column families is atomic, and that its commit is refused
+/// if one of them was dropped.
 #[test]
 fn transactions_cover_column_families() {
     let db = Db::open_in_memory(Options::default()).unwrap();
@@ -464,8 +474,8 @@ fn transactions_cover_column_families() {
     assert!(matches!(db.begin(TransactionOptions::default()).get_cf(&foreign, "1"), Err(Error::Invalid(_))));
 }
 
-/// Plain writes that are in the same write group as a transaction count as changes too, and synced
-/// transactions share the sync of their group.
+/// Tests commits in the same write group as other writes. Plain writes of the group count as
+/// changes that can conflict, and synced transactions share the sync of their group.
 #[test]
 fn conflicts_within_one_write_group_are_found() {
     let place = tempfile::tempdir().unwrap();

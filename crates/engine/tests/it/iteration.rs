@@ -1,9 +1,9 @@
-//! Tests of cursors over many overlapping sorted runs, in both directions and with changes of
+//! Tests of cursors over many overlapping sorted runs, which step in both directions and change
 //! direction. Their results are compared with sorted maps.
 //!
-//! Keys are written in clusters. In some parts of the key range many neighbouring keys are in one
-//! run, and in other parts every step of a cursor moves to another run. The versions of a key, and
-//! its tombstones, are in one run or in several.
+//! Keys are written in clusters. In some parts of the key range, many neighbouring keys are in the
+//! same sorted run. In other parts, every step of a cursor moves to another run. All versions and
+//! tombstones of a key may be in one run or spread over several.
 use crate::common::kit;
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 use terrace::{Comparator, Cursor, Db, Options, ReadOptions, Snapshot};
@@ -114,7 +114,8 @@ fn cursors_over_many_runs_equal_a_sorted_map() {
     }
 }
 
-/// Seeks to random positions, and from each steps some way forward, some way backward, and so on.
+/// Seeks to random positions. After each seek, steps several times forward or backward and changes
+/// direction in between.
 fn walk_back_and_forth(dice: &mut Lcg, cursor: &mut Cursor, pairs: &[(Vec<u8>, Vec<u8>)]) {
     for _ in 0..300 {
         let target = format!("key{:05}", dice.below(3300)).into_bytes();
@@ -138,8 +139,8 @@ fn walk_back_and_forth(dice: &mut Lcg, cursor: &mut Cursor, pairs: &[(Vec<u8>, V
     }
 }
 
-/// A seek records the sources that it has not searched in a bit mask of 64 bits. This test has
-/// numbers of runs below and above 64.
+/// Tests seeks over 61 to 67 sorted runs. A seek records in a bit mask of 64 bits which sources it
+/// has not searched yet, so the counts of runs are below and above 64.
 #[test]
 fn seeks_find_in_any_number_of_runs() {
     for runs in 61..68_u8 {
@@ -163,7 +164,8 @@ fn seeks_find_in_any_number_of_runs() {
     }
 }
 
-/// In this key order, keys that differ only in case are one key with several versions.
+/// Tests a key order that ignores case, in which keys that differ only in case are versions of one
+/// key.
 #[test]
 fn different_bytes_can_be_equal_in_a_custom_order() {
     let db = kit::store(options(Some(Arc::new(CaseInsensitive)), "10"));

@@ -1,8 +1,8 @@
 //! Tests that kill processes (SIGKILL) at random moments, on a real file system. A child process
 //! writes to a growing store and reports the batches that were acknowledged. After each kill, no
 //! acknowledged write may be lost, the contents must be a prefix of the history, and a deep check
-//! must find no problem. With root and loop devices each store is on its own ext4 file system,
-//! which must be intact at the end.
+//! must find no problem. With root and loop devices, each store is on an ext4 file system of its
+//! own, which must be intact at the end.
 //!
 //! The writes are derived from `SEED`, but the times of the kills are random.
 use crate::common::{kit, leveldb, loop_fs};
@@ -53,7 +53,7 @@ const LAYOUTS: &[(&str, &[(&str, &str)])] = &[
 /// Stores whose name has this prefix are in a file that is used as a raw device.
 const ON_A_DEVICE: &str = "on a device";
 const DEVICE_BYTES: u64 = 64 << 20;
-/// The number of batches after which a child only waits to be killed.
+/// The count of batches after which a child writes no more and only waits to be killed.
 const BATCHES_MAX: usize = 4000;
 
 fn with_layout(layout: &str) -> Options {
@@ -66,8 +66,8 @@ fn count(db: &Db) -> usize {
     bytes.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")) as usize)
 }
 
-/// The child process. It opens the store, continues the history, and prints `ack N` when batch N
-/// has been acknowledged.
+/// Not a test: the child process. It opens the store, continues the history, and prints `ack N`
+/// when batch N has been acknowledged.
 #[test]
 fn writer() {
     if !is_child("kill::writer") {
@@ -166,7 +166,8 @@ fn kill_repeatedly(layout: &str) {
     assert!(progress >= kills / 4, "only {progress} of {kills} children wrote anything before they were killed");
 }
 
-/// The store is killed repeatedly during its recovery. No recovery completes between the kills.
+/// Tests a store that is killed repeatedly during its recovery. No recovery completes between the
+/// kills.
 #[test]
 fn recovery_can_be_killed_repeatedly() {
     ["mapped", ON_A_DEVICE].iter().for_each(|layout| kill_during_recovery(layout));

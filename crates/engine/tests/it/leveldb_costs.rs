@@ -1,6 +1,6 @@
-//! A test that Terrace with the preset `leveldb` has the costs of LevelDB 1.23. For the same
-//! history it must sync as many tables, write as many bytes to the device, and leave a store of
-//! the same size.
+//! Tests that Terrace with the preset `leveldb` costs as much as LevelDB 1.23. For the same history
+//! it must make as many table syncs, write as many bytes to the device, and leave a store of the
+//! same size.
 //!
 //! Each run uses a new ext4 file system on a loop device, and a child process under `strace` that
 //! writes the history. After every [`PACE`] puts the child waits until it is idle, so that the
@@ -26,8 +26,8 @@ use terrace_peers::{leveldb::Library, require};
 const PUTS: u64 = 60_000;
 const KEYS: u64 = 30_000;
 const VALUE_BYTES: usize = 400;
-/// The number of puts between two waits. They have 0.8 MB in total, so at most one memtable
-/// becomes full between two waits.
+/// The count of puts between two waits for an idle process. These puts have 0.8 MB in total, so at
+/// most one memtable becomes full between two waits.
 const PACE: u64 = 2000;
 const SHAPE: Layout =
     Layout { snappy: false, write_buffer_size: 1 << 20, bloom_bits: 0, paranoid: false, mapped_log: false };
@@ -75,8 +75,8 @@ fn measure(side: Side, run: u32) -> Costs {
     let started = Instant::now();
 
     let trace_path = trace.display().to_string();
-    // With --seccomp-bpf only the named system calls stop the traced process. Without this option
-    // every futex call would.
+    // With --seccomp-bpf, the traced process stops only at the named system calls. Without this
+    // option it would stop at every system call, for example at each futex call.
     let wrapper = ["strace", "-f", "--seccomp-bpf", "-y", "-e", "trace=fdatasync,fsync,msync", "-o", &trace_path];
     let arguments = [("SIDE", side_name(side)), ("STORE", store.display().to_string())];
     let output = child(&wrapper, "leveldb_costs::driver_of_a_paced_history", &arguments).spawn().expect("start strace");
@@ -127,8 +127,8 @@ fn expected() -> Pairs {
     history().collect::<BTreeMap<_, _>>().into_iter().collect()
 }
 
-/// Returns when the process is idle: all its other threads were asleep in five consecutive
-/// samples, 2 ms apart, and have not run in between.
+/// Returns when the process is idle: in five consecutive samples, 2 ms apart, all its other threads
+/// were asleep, and none of them has run between the samples.
 fn wait_until_idle() {
     let deadline = Instant::now() + Duration::from_secs(30);
     let (mut quiet, mut last) = (0, None);
@@ -142,7 +142,7 @@ fn wait_until_idle() {
 }
 
 /// Returns the other threads of this process, each with its running time in ns. Returns `None` if
-/// one of them is running or waits for a device.
+/// one of them is running or is waiting for a device.
 fn others_asleep() -> Option<Vec<(String, String)>> {
     let own = fs::read_link("/proc/thread-self").ok()?;
     let mut threads = Vec::new();
@@ -173,8 +173,8 @@ struct Syncs {
 }
 
 impl Syncs {
-    /// Counts the lines of the trace that begin a call. A line `<... fdatasync resumed>` ends a
-    /// call that was counted already.
+    /// Counts the sync calls in a trace. Only lines that begin a call are counted. A line `<...
+    /// fdatasync resumed>` ends a call that was counted already.
     fn of(trace: &str) -> Syncs {
         let mut syncs = Syncs::default();
         for line in trace.lines().filter(|line| line.contains("sync(")) {

@@ -1,5 +1,5 @@
-//! Tests of the limits of sizes. Empty and huge keys and values must be either returned intact or
-//! refused. They must never be truncated.
+//! Tests of the limits of sizes. Empty and huge keys and values must be either accepted and
+//! returned intact, or refused. They must never be truncated.
 //!
 //! The largest value (4 GiB − 1 bytes) is tested only with `TERRACE_BIG=1`, because that takes 20
 //! GiB of memory.
@@ -55,8 +55,9 @@ fn an_empty_batch_is_written_and_takes_no_sequence() {
     assert_eq!((db.last_sequence(), db.durable_sequence()), (1, 1));
 }
 
-/// Keys and values that are too large must be refused together with their batch. The huge slices
-/// are zero pages that were never written, so a refusal that copied them would need much memory.
+/// Tests that keys and values that are too large are refused together with the whole batch in which
+/// they are. The huge slices are zero pages that were never written. A refusal that copied them
+/// would need much memory.
 #[test]
 fn oversized_entries_are_refused_with_their_batch() {
     let db = kit::store(Options::default());
@@ -80,7 +81,8 @@ fn oversized_entries_are_refused_with_their_batch() {
     assert_eq!(db.get("next").unwrap(), Some(b"works".to_vec()));
 }
 
-/// Asserts that `key` has the value `wanted`. A failure does not print megabytes.
+/// Asserts that `key` has the value `wanted`. The failure message does not contain the value, which
+/// has megabytes.
 fn assert_value(db: &Db, key: &str, wanted: &[u8], stage: &str) {
     let found =
         db.get(key).unwrap_or_else(|e| panic!("{stage}: {e}")).unwrap_or_else(|| panic!("{stage}: {key} is missing"));
@@ -125,7 +127,7 @@ fn values_of_64_mib_pass_through_wal_flush_compaction_and_reopen() {
     }
 }
 
-/// Keys of one megabyte must work. Index entries, bounds in the manifest, and WAL records are then
+/// Tests keys of one megabyte. They make index entries, key bounds in the manifest, and WAL records
 /// large too.
 #[test]
 fn keys_of_a_megabyte_work_everywhere() {

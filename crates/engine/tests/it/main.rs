@@ -1,6 +1,6 @@
 //! Integration tests of the engine, one module for each suite. All suites are in one binary,
-//! because every further binary would be linked with all dependencies again. Tests that count or
-//! limit resources of the process run in a process of their own ([`common::alone`]).
+//! because each further binary would be linked with all dependencies once more. Tests that count or
+//! limit resources of the whole process run in a separate process ([`common::alone`]).
 #![allow(clippy::duplicate_mod, reason = "the fuzzers' crate, which `corpus` includes, takes the same helpers")]
 
 mod allocations;

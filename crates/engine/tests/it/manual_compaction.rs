@@ -48,8 +48,8 @@ fn a_compaction_of_the_last_level_drops_entries_of_released_snapshots() {
     }
 }
 
-/// All subcompactions together must not exceed the rate limit of compactions, except while writers
-/// would otherwise wait for them.
+/// Tests that all subcompactions of a manual compaction together keep the rate limit of
+/// compactions. They may exceed it only while writers would otherwise wait for them.
 #[test]
 fn a_manual_compaction_respects_the_rate_limit() {
     let merged = |slow_runs: &str, per_second: u32| {
@@ -68,8 +68,8 @@ fn a_manual_compaction_respects_the_rate_limit() {
         let db = kit::store(kit::in_files(&[TIGHT, &level0, &sizes, &parts].concat()));
         let mut begun = Instant::now();
         for run in 0..5u32 {
-            // The flush writes its table to a deeper level if the keys do not overlap other tables,
-            // so the first table does not stay in level 0.
+            // If the keys of a flush do not overlap other tables, the flush writes its table to a
+            // deeper level. Therefore the first table does not stay in level 0.
             (0..2000).for_each(|n| db.put((n * 5 + run).to_be_bytes(), [7; 400]).expect("put"));
             begun = Instant::now();
             db.flush().expect("flush");
@@ -80,8 +80,8 @@ fn a_manual_compaction_respects_the_rate_limit() {
         (begun.elapsed(), Duration::from_secs_f64(bytes as f64 / f64::from(per_second)))
     };
     let (time, due) = merged("100", 4 << 20);
-    // A subcompaction does not wait after its last bytes. It leaves this waiting time to other
-    // threads, so the whole compaction may be a little faster than the limit.
+    // A subcompaction does not wait after it has written its last bytes, so other threads can use
+    // this time. The whole compaction may therefore be a little faster than the limit.
     assert!(time > due * 3 / 4, "{time:?} instead of {due:?}");
     let (time, due) = merged("4", 1 << 20);
     assert!(time < due / 2, "{time:?}, as if no writer waited: {due:?}");

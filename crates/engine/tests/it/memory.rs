@@ -12,8 +12,8 @@ use terrace::{Db, ReadOptions};
 const LIMIT: u64 = 12 << 20;
 const KEYS: u64 = 40_000;
 const VALUE: usize = 1000;
-/// The bytes of memory that the budget does not count: buffers of tables being written, versions,
-/// the current blocks of cursors, and this test itself.
+/// The bytes of memory that may be in use although the budget does not count them: buffers of
+/// tables being written, versions, the current blocks of cursors, and this test itself.
 const UNCOUNTED: usize = 6 << 20;
 
 fn key(number: u64) -> String {

@@ -1,7 +1,7 @@
-//! A metamorphic test: one random history of thousands of operations runs with many sets of
-//! options and in every place (directory, memory, raw device, split store). The results must be
-//! equal in all runs, and the statistics must be consistent. If two runs differ, the failure names
-//! the options, the place and the seed.
+//! A metamorphic test. It runs one random history of thousands of operations with many sets of
+//! options and in every place (directory, memory, raw device, split store). All runs must have
+//! equal results, and their statistics must be consistent. If two runs differ, the failure message
+//! names the options, the place and the seed.
 use crate::common::kit;
 use kit::{Model, Pairs, Place, contents, options, write};
 use std::{sync::Mutex, thread};
@@ -17,8 +17,8 @@ type Layout = &'static [(&'static str, &'static str)];
 const SMALL: Layout =
     &[("write_buffer_size", "64KiB"), ("target_file_size", "64KiB"), ("max_bytes_for_level_base", "64KiB")];
 
-/// The sets of options. Each is applied after `SMALL`, whose sizes let one history use every
-/// level.
+/// The sets of options with which the history runs. Each is applied after `SMALL`, whose small
+/// sizes make sure that one history uses every level.
 const LAYOUTS: &[Layout] = &[
     &[],
     &[("write_buffer_size", "4MiB")],
@@ -213,7 +213,7 @@ const LAYOUTS: &[Layout] = &[
     &[("idle_durability_ms", "0"), ("max_background_compactions", "2")],
 ];
 
-/// Options each of which creates a store with a format file. In such a store a range delete is a
+/// Sets of options that create a store with a format file. In such a store, a range delete writes a
 /// range tombstone.
 const WITH_FORMAT_FILE: Layout = &[
     ("range_tombstones", "on"),
@@ -263,8 +263,8 @@ fn value(rng: &mut Rng) -> Vec<u8> {
     (0..bytes).map(|_| if noisy { rng.next_u64() as u8 } else { word[rng.below(8)] }).collect()
 }
 
-/// Runs the history and compares the final contents with a map. Without this comparison all runs
-/// could be wrong in the same way.
+/// Runs the history and compares the final contents of the store with a map. Without this
+/// comparison, all runs could be equally wrong without a failure.
 fn run(place: &Place, options: &Options, manual: bool) -> Answers {
     let mut rng = Rng::new(SEED);
     let mut db = place.open(options, manual).expect("open");
@@ -329,7 +329,7 @@ fn run(place: &Place, options: &Options, manual: bool) -> Answers {
     answers
 }
 
-/// Checks that the statistics equal the results of a deep check after a full compaction.
+/// Makes a full compaction, and checks that the statistics then equal the results of a deep check.
 fn check_statistics(db: Db, place: &Place, options: &Options, pairs: u64) {
     db.compact_range(None, None).expect("compact");
     db.wait_idle().expect("idle");
@@ -345,8 +345,9 @@ fn check_statistics(db: Db, place: &Place, options: &Options, pairs: u64) {
     let compacted: u64 = said.levels.iter().map(|level| level.compactions.bytes_written).sum();
     let may_be = match said.layout.tables {
         TableForm::Block => compacted..=compacted,
-        // In a bundle, tables begin at multiples of a 4 KiB block, and the directory follows them.
-        // All tables but the last one have several blocks; the last one may be short.
+        // In a bundle, each table begins at a multiple of a 4 KiB block, and the bundle's directory
+        // follows the tables. All tables but the last one have several blocks; the last one may be
+        // short.
         TableForm::Bundled => compacted..=compacted + compacted / 4 + synced("tables") * (8 << 10),
         // Compactions of directory tables write the keys again, but link the files of values.
         TableForm::Directory => 1..=compacted,
@@ -389,8 +390,8 @@ fn one_history_has_equal_results_under_all_options_and_in_all_places() {
     let places: [fn() -> Place; 5] = [Place::memory, Place::scrambled, Place::directory, Place::device, Place::split];
     let jobs: Vec<_> =
         (0..LAYOUTS.len()).flat_map(|layout| (0..places.len()).map(move |place| (layout, place))).collect();
-    // A range delete takes one sequence number, or without range tombstones one for each deleted
-    // key. So there are two reference runs.
+    // A range delete takes one sequence number. In stores without range tombstones it takes one for
+    // each deleted key. Therefore there are two reference runs.
     let references = ["off", "on"].map(|ranges| run(&Place::memory(), &options(&[("range_tombstones", ranges)]), true));
     let deletes_ranges =
         |layout: Layout| WITH_FORMAT_FILE.iter().any(|with_format_file| layout.contains(with_format_file));
@@ -407,8 +408,8 @@ fn one_history_has_equal_results_under_all_options_and_in_all_places() {
                         continue;
                     }
                     let _context = Context { layout, place: place.name };
-                    // Stores in real directories run their jobs on threads, so that background jobs
-                    // have the timing of a real file system.
+                    // Stores in real directories run their jobs on threads, so that the timing of
+                    // the jobs is that of a real file system.
                     let answers = run(&place, &with_layout(layout), place.path().is_none());
                     assert!(answers.contents == reference.contents, "other answers: contents");
                     assert!(answers.gets == reference.gets, "other answers: gets");

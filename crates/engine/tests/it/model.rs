@@ -1,5 +1,5 @@
-//! The model test: for any operations, options, executor and place, a store must return the same
-//! results as a sorted map.
+//! The model test: for any random operations, options, executor of jobs and place, a store must
+//! return the same results as a sorted map.
 //!
 //! Cases are generated from the seed `TERRACE_MODEL_SEED` (default 1). `TERRACE_MODEL_CASES` is
 //! the number of cases. A failure prints the seed and the smallest case that fails.
@@ -72,7 +72,7 @@ impl Walk {
     }
 }
 
-/// The number of bytes that tail GC re-appended, summed over all cases.
+/// The count of bytes that tail GC re-appended, summed over all cases.
 static PUT_AGAIN_BYTES: AtomicU64 = AtomicU64::new(0);
 static MOVED_BYTES: AtomicU64 = AtomicU64::new(0);
 
@@ -101,8 +101,8 @@ impl Harness {
 
     fn options(&self) -> Options {
         let mut options = Options::preset(self.config.preset).expect("a preset of that name");
-        // The interval must be 0: manual steps do not advance a clock, and with threads every case
-        // would wait.
+        // The durability interval must be 0. Manual steps do not advance a clock, and with threads
+        // every case would wait for the interval.
         options.durability_interval_ms = 0;
         if self.place.refuses(&options).is_some() {
             options.durability = DurabilityMode::Auto;
@@ -228,8 +228,8 @@ impl Harness {
         if orderly { fine(db.close()) } else { Ok(()) }
     }
 
-    /// Opens two readers at the same time after a kill. Both must see all writes, a writer must be
-    /// refused, and no file may change.
+    /// Opens two readers at the same time after a kill. Both must see all writes, an open for
+    /// writing must be refused, and no file may change.
     fn read_only(&mut self) -> TestCaseResult {
         let Some(path) = self.place.path() else { return Ok(()) };
         let refused = Db::open_read_only(&path, self.options());
@@ -320,8 +320,8 @@ impl Harness {
                 self.check_everything()?;
             }
             Op::ReadOnly => self.read_only()?,
-            // The snapshot or cursor of this operation does not exist, so the operation does
-            // nothing.
+            // The operation refers to a snapshot or cursor that does not exist in this case, so it
+            // does nothing.
             Op::ReadSnapshot(..) | Op::DropSnapshot(_) | Op::MoveCursor(..) | Op::DropCursor(_) => {}
         }
         Ok(())
@@ -357,8 +357,9 @@ fn equals_a_sorted_map() {
     assert!(cases < 1000 || collected.iter().all(|bytes| *bytes > 100_000), "nothing was collected: {collected:?}");
 }
 
-/// In bytewise order, the first key with a prefix is the prefix itself or the key after it. In
-/// another order the prefix itself may be the last of these keys, or between them.
+/// Tests prefix scans in a custom key order. In bytewise order, the keys with a prefix begin with
+/// the prefix itself, if it is a key. In another order, the prefix itself may be the last of these
+/// keys or between them.
 #[test]
 fn a_prefix_finds_its_keys_in_a_custom_order() {
     let db = Db::open_in_memory(Options::default().comparator(Arc::new(Backwards))).unwrap();

@@ -1,6 +1,7 @@
-//! Tests of several opens of one store, in a directory or on a raw device. A store has one writer
-//! or many readers. The tests check the error of a refused open, and that a reader changes no
-//! file. A reader must also work on a read-only file system; that test needs root for a mount.
+//! Tests of several opens of one store at the same time, in a directory or on a raw device. A store
+//! may be open for one writer or for many readers. The tests check the error of a refused open, and
+//! that a reader changes no file. A reader must also work on a read-only file system; that test
+//! needs root for a mount.
 use crate::common::kit;
 use kit::{TIGHT, contents};
 use std::{
@@ -32,7 +33,7 @@ impl Filled {
         filled
     }
 
-    /// Makes two such stores: one in a directory, and one in a file that is used as a raw device.
+    /// Makes two filled stores: one in a directory, and one in a file that is used as a raw device.
     fn both() -> [Filled; 2] {
         let in_directory = Filled::with(kit::options(TIGHT), |_| ());
         [in_directory, Filled::with(kit::plain(TIGHT), |path| kit::device_file(path, 32 << 20))]
@@ -70,9 +71,10 @@ fn one_writer_or_many_readers() {
     }
 }
 
-/// A child process shares the descriptors of its parent until it executes its program. The lock of
-/// a store must not depend on these descriptors. Fixed bug: an open was refused at random while
-/// another part of the process started child processes.
+/// Tests that a close releases the lock of the store while another part of the process starts child
+/// processes. A child shares the descriptors of its parent until it executes its program, so the
+/// lock must not depend on these descriptors. Fixed bug: an open during that time was refused at
+/// random.
 #[test]
 fn a_close_releases_the_lock_while_children_start() {
     for store in Filled::both() {
@@ -98,7 +100,7 @@ fn reopened_beside_children(store: &Filled) {
     });
 }
 
-/// A drop guard that ends the other threads of the scope, even if the test fails.
+/// A drop guard that signals the other threads of the scope to end, even if the test fails.
 struct StopOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
@@ -107,8 +109,8 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// Calls every operation that a reader may call, and operations that a reader may not call. No
-/// byte at `path` may change.
+/// Calls every operation that a reader may call, and then operations that a reader may not call.
+/// Asserts that no byte at `path` changes.
 fn read_everything(path: &Path, options: &Options) {
     let before = kit::files_below(path);
     let db = Db::open_read_only(path, options.clone()).unwrap();
@@ -177,8 +179,9 @@ fn a_reader_opens_on_a_read_only_file_system() {
     }
 }
 
-/// Opens and closes of other stores redistribute the file descriptors of the process. This must
-/// not keep a closed store locked.
+/// Tests that a closed store can be opened again while other stores are opened and closed. These
+/// opens and closes redistribute the file descriptors of the process, which must not keep the
+/// closed store locked.
 #[test]
 fn a_closed_store_can_be_opened_again_while_other_stores_come_and_go() {
     let folder = tempfile::tempdir().unwrap();

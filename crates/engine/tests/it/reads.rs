@@ -1,4 +1,4 @@
-//! Tests of the cost of point lookups and scans: the number of allocations and of storage calls.
+//! Tests of the cost of point lookups and scans, by counting allocations and storage calls.
 use crate::common::{counting, kit};
 use std::{sync::Arc, time::Duration};
 use terrace::{Db, ReadOptions};
@@ -7,7 +7,7 @@ use terrace_storage::backends::files::{fs::FileSystem, real::RealFs};
 
 const KEYS: u64 = 4000;
 
-/// Returns the key with number `number`. Keys with even numbers are in the store.
+/// Returns the key number `number`. The store contains the keys with even numbers.
 fn key(number: u64) -> [u8; 16] {
     let mut key = *b"user/00000000000";
     key[8..].copy_from_slice(format!("{number:08}").as_bytes());
@@ -45,7 +45,7 @@ fn store(fs: Arc<dyn FileSystem>, changes: &[(&str, &str)]) -> Db {
     db
 }
 
-/// Returns the number of allocations that this thread makes in `work`, and the result of `work`.
+/// Runs `work`. Returns the count of allocations that this thread made meanwhile, and the result.
 fn allocations<T>(work: impl FnOnce() -> T) -> (u64, T) {
     let before = counting::of_thread();
     let done = work();
@@ -81,13 +81,13 @@ fn a_filter_saves_the_read() {
     calls(&mut (0..KEYS)); // opens tables
     assert!(calls(&mut (0..KEYS).step_by(2)) >= KEYS / 2, "without a cache, each answer is read");
     let unnecessary_reads = calls(&mut (1..KEYS).step_by(2));
-    // The limit: a Bloom filter with ten bits for each key passes one absent key in a hundred, and
-    // a lookup checks the filters of several tables.
+    // A Bloom filter with ten bits per key passes one absent key in a hundred, and a lookup checks
+    // the filters of several tables. The limit of unnecessary reads allows for that.
     assert!(unnecessary_reads < KEYS / 2 / 5, "of {} absent keys, {unnecessary_reads} cost a read", KEYS / 2);
 }
 
-/// Options without a block cache and without compaction. The keys are in two sorted runs, whatever
-/// levels the flushes wrote to.
+/// Options without a block cache and without compactions, so that the keys stay in two sorted runs,
+/// whatever levels the flushes write to.
 const UNMERGED: &[(&str, &str)] = &[
     ("block_cache_size", "0"),
     ("max_bytes_for_level_base", "64MiB"),
@@ -119,8 +119,8 @@ fn a_seek_to_a_present_key_reads_one_block() {
         KEYS / 2
     );
     assert!(absent > KEYS / 2 * 3 / 2, "{absent} calls for {} absent keys: there are not several runs", KEYS / 2);
-    // The seek has not searched all sources. When the cursor then moves in either direction, it
-    // must return the entries of the other sources too.
+    // The seek has not searched all sources. When the cursor then moves forward or backward, it
+    // must still return the entries of the other sources.
     for number in (2..KEYS - 2).step_by(2) {
         let (mut forward, mut back) = (placed(number), placed(number));
         forward.next().unwrap();
@@ -225,8 +225,8 @@ fn multi_get_returns_values_in_key_order() {
     assert!(db.multi_get::<&[u8]>(&[]).is_empty());
 }
 
-/// If many keys need blocks that are not cached, `multi_get` must request all these blocks before
-/// it waits for the first one.
+/// Tests `multi_get` of many keys whose blocks are not cached. It must request all these blocks
+/// before it waits for the first one.
 #[test]
 fn multi_get_prefetches_blocks() {
     let fs = FaultFs::new(kit::anywhere(), Plan::never());
@@ -243,7 +243,8 @@ fn multi_get_prefetches_blocks() {
     assert_eq!(expected(&keys), 0, "all are cached");
 }
 
-/// The block cache contains no separated values, so `multi_get` must prefetch them at each call.
+/// Tests that `multi_get` prefetches separated values at each call. (The block cache does not
+/// contain such values.)
 #[test]
 fn multi_get_prefetches_separated_values() {
     let fs = FaultFs::new(kit::anywhere(), Plan::never());
@@ -256,7 +257,7 @@ fn multi_get_prefetches_separated_values() {
     assert!(fs.expected() - before >= 15, "{} of 16 values", fs.expected() - before);
 }
 
-/// A scan that waits for values of the value log must prefetch the next values, in both
+/// Tests that a scan which waits for values of the value log prefetches the next values, in both
 /// directions.
 #[test]
 fn a_scan_prefetches_separated_values() {

@@ -1,9 +1,9 @@
 //! Tests of the memory that recovery needs. Recovery keeps one memtable at a time in memory, so
 //! its peak memory must not depend on the size of the WALs.
 //!
-//! Each test writes WALs far larger than `write_buffer_size` through the storage interface,
-//! without a memtable. It then measures the peak resident set of the tested call in a process of
-//! its own. `TERRACE_TEST_WAL_BYTES` sets the total size of the WALs (default 96 MiB). The bounds
+//! Each test writes WALs far larger than `write_buffer_size` through the storage interface, so that
+//! no memtable exists. It then measures the peak resident set of the tested call in a separate
+//! process. `TERRACE_TEST_WAL_BYTES` sets the total size of the WALs (default 96 MiB). The bounds
 //! were chosen for 4 GiB of WALs.
 use crate::common::{alone::in_own_process, kit};
 use std::{
@@ -26,12 +26,12 @@ const MIB: u64 = 1 << 20;
 const WRITE_BUFFER: &str = "1MiB";
 /// The approximate size of each WAL in bytes.
 const WAL_BYTES: u64 = 24 * MIB;
-/// The allowed growth of the resident set in bytes. It is for memtables, tables being written, the
-/// table cache and read buffers.
+/// The bytes by which the resident set may grow during a recovery. They are for memtables, tables
+/// being written, the table cache and read buffers.
 const GROWTH_MAX: u64 = 32 * MIB;
-/// The allowed growth in bytes during a repair. A repair keeps 48 MiB of WAL entries in memory
-/// before it writes them to a temporary run. Each run adds a cursor. Therefore a repair may also
-/// grow by an eightieth of the size of the WALs: 51 MiB for 4 GiB.
+/// The bytes by which the resident set may grow during a repair. A repair collects up to 48 MiB of
+/// WAL entries in memory before it writes them to a temporary sorted run. Each run adds a cursor.
+/// Therefore a repair may also grow by an eightieth of the size of the WALs: 51 MiB for 4 GiB.
 const REPAIR_GROWTH_MAX: u64 = 80 * MIB;
 /// The number of distinct keys. Keys repeat, so the WALs have several versions of each key.
 const KEYS: u64 = 50_000;
@@ -91,7 +91,8 @@ fn reset_peak() {
     fs::write("/proc/self/clear_refs", "5").unwrap();
 }
 
-/// Runs `call` and asserts that the resident set grows by less than `growth_max` bytes.
+/// Runs `call` and asserts that the resident set of the process grows by less than `growth_max`
+/// bytes meanwhile.
 fn within_bound<T>(what: &str, growth_max: u64, call: impl FnOnce() -> T) -> T {
     reset_peak();
     let before = peak();
@@ -208,7 +209,7 @@ fn a_repair_that_spills_wal_entries_salvages_the_same_pairs() {
     }
 }
 
-/// Returns the options of a store with `changes` and with memtables of this size.
+/// Returns the default options of the tests with `changes` and with memtables of this size.
 fn with_memtables(bytes: &str, changes: &[(&str, &str)]) -> Options {
     options(&[&[("write_buffer_size", bytes)], changes].concat())
 }
@@ -229,7 +230,7 @@ fn store_with_damaged_wal(path: &Path, changes: &[(&str, &str)]) {
     fs::write(wal, bytes).unwrap();
 }
 
-/// Asserts that the refused open of a damaged store with `changes` leaves no file.
+/// Tests that the refused open of a store with a damaged WAL leaves no new file.
 fn a_refused_open_leaves_no_file(changes: &[(&str, &str)]) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
@@ -245,8 +246,8 @@ fn a_refused_open_leaves_no_file(changes: &[(&str, &str)]) {
     assert_eq!(db.get(key(2000)).unwrap(), Some(value(2000)), "{changes:?}");
 }
 
-/// An SSTable that no manifest names yet may be the only intact copy of durable writes. An open
-/// that is refused because the disk is full must not delete it.
+/// Tests the open of a damaged store on a full disk. The open is refused, and must not delete any
+/// SSTable. An SSTable that no manifest names yet may be the only intact copy of durable writes.
 #[test]
 fn an_open_refused_on_a_full_disk_deletes_no_table() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,14 +1,14 @@
-//! Tests of opens that must be refused: wrong options, the directory of another engine, a store
-//! that has lost a part. The error must state the reason. Every file must stay as it was,
-//! including files that do not belong to a store.
+//! Tests of opens that must be refused because of wrong options, the directory of another engine,
+//! or a store that has lost a part. The error must state the reason. Every file must stay as it
+//! was, including files that do not belong to a store.
 use crate::common::kit;
 use kit::{Backwards, Place};
 use std::{collections::BTreeSet, fs, sync::Arc};
 use terrace::{Db, Error, FilterPolicy, Options, ReadOptions};
 use terrace_format::{edit::Edit, format_file::FormatFile, log_record::Framer};
 
-/// Asserts that opens fail with a text that contains each string in `why`, and that every file
-/// stays as it was.
+/// Asserts that an open fails with an error text that contains each string in `why`, and that every
+/// file stays as it was.
 fn refuses(place: &Place, options: &Options, why: &[&str]) {
     let path = place.path().expect("a directory");
     let before = path.exists().then(|| kit::files_below(&path));
@@ -71,8 +71,8 @@ fn a_store_without_root_or_format_file_is_not_created_again() {
     refuses(&place, &lz4, &["lz4", "TERRACE"]);
 }
 
-/// The directory belongs to another engine. Its manifest shows this, because the manifest has an
-/// unknown feature or an unknown record.
+/// Tests that the directory of another engine is refused. The engine's manifest differs from
+/// Terrace's: it has an unknown feature or an unknown record.
 #[test]
 fn a_foreign_manifest_is_refused() {
     let edit = Edit { requires: vec!["time-travel".into()], ..Edit::default() };
@@ -150,8 +150,8 @@ fn filters_of_another_policy_are_ignored() {
     }
 }
 
-/// A snapshot pins entries only in its own store, and its sequence number has no meaning in
-/// another store. So another store must refuse it.
+/// Tests that a store refuses a snapshot of another store. A snapshot pins entries only in its own
+/// store, and its sequence number has no meaning in another store.
 #[test]
 fn a_snapshot_of_another_store_is_refused() {
     let (here, there) = (kit::store(Options::default()), kit::store(Options::default()));

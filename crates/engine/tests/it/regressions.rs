@@ -1,5 +1,5 @@
-//! Fixed bugs in running stores. Each comment describes the former wrong behaviour. Fixed bugs in
-//! the open of a store are in `regressions_open.rs`.
+//! Tests of fixed bugs in running stores. Each comment describes the former wrong behaviour.
+//! `regressions_open.rs` has the fixed bugs in the open of a store.
 use crate::common::{history, kit};
 use history::{Model, Tracker, contents, storage, tight_options};
 use kit::anywhere;
@@ -53,7 +53,7 @@ fn live_tables(db: &Db) -> BTreeSet<u64> {
     db.layout().iter().flat_map(|level| &level.tables).map(|table| table.number).collect()
 }
 
-/// Returns the number of removed WALs in `directory` that this process still has open.
+/// Returns how many removed WALs of `directory` this process still has open.
 #[cfg(target_os = "linux")]
 fn open_deleted_wals(directory: &Path) -> usize {
     let directory = directory.canonicalize().expect("the directory is there");
@@ -62,9 +62,10 @@ fn open_deleted_wals(directory: &Path) -> usize {
     targets.filter(|file| file.starts_with(&directory) && file.to_string_lossy().ends_with(".log (deleted)")).count()
 }
 
-/// Fixed bug: without a synced write, the WALs of flushed memtables were never closed. Each WAL
-/// took a descriptor, until no descriptor was left. The kernel also wrote the removed WALs to the
-/// device. Now a commit of pending edits closes every WAL that replay does not need any more.
+/// Fixed bug: as long as no write was synced, the WALs of flushed memtables were never closed. Each
+/// such WAL took a descriptor, until no descriptor was left, and the kernel wrote the contents of
+/// removed WALs to the device. Now a commit of pending edits closes every WAL that replay does not
+/// need any more.
 #[cfg(target_os = "linux")]
 #[test]
 fn wals_of_flushed_memtables_are_closed_under_unsynced_load() {
@@ -81,9 +82,9 @@ fn wals_of_flushed_memtables_are_closed_under_unsynced_load() {
     assert!(db.statistics().flushes.count > 50, "too few WALs for a verdict");
 }
 
-/// Fixed bug: the idle timer had a reference to the store. So the timer's thread could be the one
-/// that closed the store; it then waited for its own end and panicked. The drop by the user
-/// returned although the store was still locked.
+/// Fixed bug: the idle timer had a reference to the store. If the user dropped the last other
+/// handle meanwhile, the timer's thread closed the store; it then waited for its own end and
+/// panicked. The drop by the user returned although the store was still locked.
 #[test]
 fn dropping_the_last_handle_during_an_idle_tick_closes_the_store() {
     static PANICS: AtomicUsize = AtomicUsize::new(0);
@@ -110,9 +111,9 @@ fn dropping_the_last_handle_during_an_idle_tick_closes_the_store() {
     assert_eq!(PANICS.load(SeqCst), 0, "threads of a store panicked");
 }
 
-/// Fixed bug: the list of obsolete files was computed from the versions before and after a whole
-/// commit of edits. A table that was added and deleted within one commit was in neither version,
-/// and its file stayed until the next open.
+/// Fixed bug: the list of obsolete files was computed by comparing the versions before and after a
+/// whole commit of pending edits. A table that was added and deleted within one commit was in
+/// neither version, so its file stayed until the next open.
 #[test]
 fn tables_added_and_deleted_within_one_commit_are_removed() {
     for (tracker, seed) in Tracker::without_failures().flat_map(|tracker| (0..8).map(move |seed| (tracker, seed))) {
@@ -134,8 +135,8 @@ fn tables_added_and_deleted_within_one_commit_are_removed() {
     }
 }
 
-/// Tables that were added and deleted within one commit of edits must be removed, also with
-/// threads, syncs and a real directory. (See the test above for the fixed bug.)
+/// Tests, with threads, syncs and a real directory, that tables which were added and deleted within
+/// one commit of pending edits are removed. Fixed bug: their files stayed until the next open.
 #[test]
 fn an_idle_directory_holds_the_live_tables_and_no_others() {
     let directory = tempfile::tempdir().unwrap();
@@ -169,9 +170,9 @@ impl Comparator for Sorted {
     }
 }
 
-/// Fixed bug: a prefix scan assumed that keys with the prefix begin at the prefix and are
-/// contiguous in every key order. With a custom comparator the scan missed keys before the prefix,
-/// and a reverse scan found no key.
+/// Fixed bug: a prefix scan assumed that in every key order the keys with the prefix are contiguous
+/// and begin at the prefix. With a custom comparator, a scan therefore missed keys before the
+/// prefix, and a reverse scan found no key.
 #[test]
 fn prefix_finds_all_in_either_direction_with_any_comparator() {
     const KEYS: [&str; 9] = ["", "a", "aa", "ab", "ab1", "ab2", "ab3", "ac", "b"];
@@ -209,8 +210,8 @@ fn prefix_finds_all_in_either_direction_with_any_comparator() {
     }
 }
 
-/// A bytewise comparator that panics once, after the given number of comparisons. 0 means that it
-/// never panics.
+/// A bytewise comparator that panics once, after the given count of comparisons. With a count of 0
+/// it never panics.
 struct PanickingComparator(AtomicUsize);
 
 impl Comparator for PanickingComparator {
@@ -225,9 +226,9 @@ impl Comparator for PanickingComparator {
     }
 }
 
-/// Fixed bug: a write panicked between its append to the WAL and its insert into the memtable. Its
-/// sequence number was used in the WAL but free in memory. The next write took the same number and
-/// was acknowledged, and recovery stopped before it. Now such a panic stops all writing.
+/// Fixed bug: a write panicked after its append to the WAL and before its insert into the memtable.
+/// Its sequence number was then used in the WAL but free in memory. The next write took the same
+/// number and was acknowledged, and recovery stopped before it. Now such a panic stops all writing.
 ///
 /// Fixed bug: a write without WAL that panicked left sequence numbers that were never published,
 /// and the next writer waited for them for ever.
@@ -269,9 +270,10 @@ fn a_panicking_comparator_stops_writes_and_loses_nothing_acknowledged() {
     }
 }
 
-/// Fixed bug: an ingest whose comparator panicked after the install left the writers' sequence
-/// number below that of the ingested entries. The next write was acknowledged, but recovery
-/// dropped it, because its sequence number seemed to be in tables already.
+/// Fixed bug: an ingest panicked in the comparator after it had installed its tables. The writers'
+/// sequence number then stayed below the sequence numbers of the ingested entries. The next write
+/// was acknowledged, but recovery dropped it, because its sequence number seemed to be in tables
+/// already.
 #[test]
 fn a_comparator_that_panics_in_an_ingest_loses_nothing_acknowledged() {
     let folder = tempfile::tempdir().unwrap();
@@ -312,9 +314,9 @@ fn a_comparator_that_panics_in_an_ingest_loses_nothing_acknowledged() {
     assert!(went_off > 20 && refused > 0, "{went_off} panics, {refused} of them stopped the store");
 }
 
-/// Fixed bug: a writer that waited for space in the memtable ran the first job of the queue, even
-/// a job that syncs. Such a job needs the writer state, which the waiting writer held, so both
-/// waited for ever.
+/// Fixed bug: a writer that waited for space in the memtable executed the first job of the queue
+/// itself, even a job that syncs. Such a job needs the writer state. The waiting writer had locked
+/// this state, so the two waited for each other for ever.
 #[test]
 fn a_stalled_writer_runs_no_job_that_needs_the_writer_state() {
     let (reported, names_operation_and_file) = mpsc::channel();
@@ -336,8 +338,8 @@ fn a_stalled_writer_runs_no_job_that_needs_the_writer_state() {
     writer.join().expect("no panic");
 }
 
-/// Fixed bug: a handle that was used after `close` could still seal the memtable. This created a
-/// WAL in a directory whose lock had been released.
+/// Fixed bug: a flush through a handle of a closed store could still seal the memtable. It created
+/// a WAL in a directory whose lock had already been released.
 #[test]
 fn flush_after_close_is_refused_and_creates_no_file() {
     let fs = anywhere();
@@ -352,8 +354,8 @@ fn flush_after_close_is_refused_and_creates_no_file() {
     assert_eq!(fs.list().unwrap(), before);
 }
 
-/// A durability tracker that makes nothing durable until it is forced, so that commits are
-/// retried.
+/// A durability tracker that makes nothing durable until the store forces it. Commits of pending
+/// edits therefore have to be retried.
 struct ForcedOnlyTracker(LateTracker);
 
 impl DurabilityTracker for ForcedOnlyTracker {
@@ -374,8 +376,8 @@ impl DurabilityTracker for ForcedOnlyTracker {
     }
 }
 
-/// Fixed bug: the idle timer ran only when its thread had no other job. If the tables of an idle
-/// store took long to become durable, the store did not sync its WAL in the meantime.
+/// Fixed bug: the idle timer ran only when its thread had no other job. While the tables of an idle
+/// store took long to become durable, the store therefore did not sync its WAL.
 #[test]
 fn the_idle_tick_is_not_starved_by_background_work() {
     let mut options = small();

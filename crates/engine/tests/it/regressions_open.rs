@@ -1,5 +1,5 @@
-//! Fixed bugs in the open of a store. Each comment describes the former wrong behaviour. Fixed
-//! bugs in running stores are in `regressions.rs`.
+//! Tests of fixed bugs in the open of a store. Each comment describes the former wrong behaviour.
+//! `regressions.rs` has the fixed bugs in running stores.
 use crate::common::{files, history};
 use files::{
     Files, Writer, bytes_of, directory, files, framed, leveldb_edit, leveldb_store, manifest_of, newest_log, put,
@@ -28,7 +28,7 @@ fn open(fs: &Arc<dyn FileSystem>, tracker: Tracker, options: &Options) -> terrac
     Db::open_manual(storage(fs, tracker.make(0), options)?, options.clone())
 }
 
-/// Returns the files of a store that was killed after `work`.
+/// Makes a store, runs `work` on it, and kills it. Returns the files that it leaves.
 fn files_after(work: impl FnOnce(&Db)) -> Files {
     let fs = directory(&Files::new());
     let db = open(&fs, Tracker::Sync, &small()).unwrap();
@@ -41,8 +41,8 @@ fn model(pairs: &[(&str, &str)]) -> Model {
     pairs.iter().map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec())).collect()
 }
 
-/// Opens `files`. The store must contain `wanted`, both now and after a kill. Returns the
-/// directory.
+/// Opens `files`. Asserts that the store has the contents `wanted`, both now and after a kill.
+/// Returns the directory of the store.
 #[track_caller]
 fn holds(files: &Files, wanted: &Model) -> Arc<dyn FileSystem> {
     let fs = directory(files);
@@ -64,8 +64,8 @@ fn refused(files: &Files, options: &Options) -> Error {
 }
 
 /// Fixed bug: the open treated a bad record in any manifest as a torn tail. It ignored all later
-/// edits and removed their tables as orphans. LevelDB syncs each edit, so a bad record in
-/// LevelDB's manifest is damage, and the open must be refused.
+/// edits and removed their tables as orphans. But LevelDB syncs each edit, so a bad record in
+/// LevelDB's manifest is corruption, and the open must be refused.
 #[test]
 fn a_leveldb_manifest_with_a_bad_record_is_refused_and_nothing_is_removed() {
     let mut files = files_after(|db| {
@@ -90,10 +90,10 @@ fn a_leveldb_manifest_with_a_bad_record_is_refused_and_nothing_is_removed() {
     }
 }
 
-/// LevelDB with the option `reuse_logs` appends to Terrace's manifest and WAL. LevelDB's
-/// `last_sequence` in a manifest is the newest sequence number that was assigned. Terrace's is the
-/// newest sequence number in tables. Fixed bug: Terrace read LevelDB's number with its own
-/// meaning. It treated the entries of the WAL as flushed and dropped them.
+/// Fixed bug: Terrace misread the `last_sequence` of a manifest to which LevelDB had appended,
+/// which LevelDB does with the option `reuse_logs`. In LevelDB's records it is the newest sequence
+/// number that was assigned; in Terrace's it is the newest sequence number in tables. Terrace
+/// therefore treated entries of the WAL as flushed and dropped them.
 #[test]
 fn records_appended_by_leveldb_are_kept() {
     let mut files = files_after(|db| db.put("a", "1").unwrap());
@@ -114,10 +114,10 @@ fn records_appended_by_leveldb_are_kept() {
     holds(&files, &model(&[("a", "1"), ("b", "2")]));
 }
 
-/// LevelDB appends records to Terrace's WAL after an ingest, and an ingest takes a sequence number
-/// far ahead. A reader that does not use Terrace's manifest knows sequence numbers only from the
-/// WALs, so no gap in the numbers may be within one WAL. Fixed bug: the open dropped all writes
-/// after the gap.
+/// Fixed bug: LevelDB appended records to Terrace's WAL after an ingest, and the open dropped all
+/// writes after the gap in the sequence numbers. (An ingest takes a sequence number far ahead.) A
+/// reader that does not use Terrace's manifest knows sequence numbers only from the WALs, so no gap
+/// may be within one WAL.
 #[test]
 fn records_appended_by_leveldb_after_an_ingest_are_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -165,9 +165,9 @@ fn a_store_without_sequences_refuses_writes_and_still_opens() {
     holds(&files(&*fs), &model(&[("a", "1")]));
 }
 
-/// The mode `none` syncs nothing. Fixed bug: when the store was next opened in mode `sync`, its
-/// tables were treated as durable. Later promises depended on these tables, and a power cut
-/// removed them. Now the open syncs these tables first.
+/// Fixed bug: the open in mode `sync` treated the tables of an earlier session in mode `none` as
+/// durable, although that mode syncs nothing. Later promises depended on these tables, and a power
+/// cut removed them. Now the open syncs these tables first.
 #[test]
 fn a_session_in_mode_sync_first_syncs_tables_of_mode_none() {
     for rules in [Rules::Ext4, Rules::Posix] {
@@ -202,9 +202,9 @@ fn names(path: &Path) -> BTreeSet<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// The file `UNSYNCED` records that the store was used in mode `none`, so its tables may be
-/// unsynced. A later open in a mode that promises durability reads the file and syncs the tables.
-/// The file is removed only after that, and it has no other effect.
+/// Tests the file `UNSYNCED`, which records that the store was used in mode `none` and that its
+/// tables may be unsynced. A later open in a mode that promises durability must sync the tables and
+/// remove the file only after that. The file must have no other effect.
 #[test]
 fn the_file_unsynced_exists_from_mode_none_to_mode_sync() {
     let folder = tempfile::tempdir().unwrap();
@@ -244,9 +244,9 @@ fn the_file_unsynced_exists_from_mode_none_to_mode_sync() {
     assert!(!path.exists(), "destroy leaves {:?}", names(&path));
 }
 
-/// Fixed bug: when a WAL was replaced, its torn tail was lost without a report. A torn tail may in
-/// fact be a damaged length field with many records after it. Therefore the open now keeps an
-/// unchanged copy of the WAL. (If the writes were synced, this is damage: see
+/// Fixed bug: when an open replaced a WAL, the torn tail of the WAL was lost without a report. A
+/// torn tail may in fact be a damaged length field with many records after it. Therefore the open
+/// now keeps an unchanged copy of the WAL. (If the writes were synced, this is corruption: see
 /// `wal_corruption.rs`.)
 #[test]
 fn a_torn_wal_tail_is_set_aside() {
@@ -269,8 +269,8 @@ fn a_torn_wal_tail_is_set_aside() {
     }
 }
 
-/// Fixed bug: numbers near the end of their range, in a manifest with correct checksums,
-/// overflowed. The result was a panic, or a store that could not be opened again.
+/// Fixed bug: sequence numbers and file numbers near their maximum, in a manifest with correct
+/// checksums, overflowed. The result was a panic, or a store that could not be opened again.
 #[test]
 fn impossible_numbers_in_a_manifest_are_refused() {
     holds(&leveldb_store(&leveldb_edit(), &[put(1, "a", "1")]), &model(&[("a", "1")]));
@@ -286,8 +286,8 @@ fn impossible_numbers_in_a_manifest_are_refused() {
     }
 }
 
-/// A file has a file number near the end of the range in its name. The open is refused, because
-/// the next file number must be larger than every file number.
+/// Tests a directory with a file whose name contains a file number near the maximum. The open must
+/// be refused, because the next file number would have to be larger.
 #[test]
 fn impossible_file_numbers_are_refused_by_name() {
     let store = leveldb_store(&leveldb_edit(), &[put(1, "a", "1")]);
@@ -305,10 +305,10 @@ fn impossible_file_numbers_are_refused_by_name() {
     }
 }
 
-/// Fixed bug: a record with a correct checksum that is not a batch prevented the open. Now the
-/// open treats it as any other bad record. In a WAL of Terrace the history ends before the record.
-/// In a WAL of LevelDB the history continues after it. In both cases a copy of the WAL is kept in
-/// `lost/`.
+/// Fixed bug: a WAL record with a correct checksum that is not a batch prevented the open. Now the
+/// open treats such a record as any other bad record. In a WAL of Terrace, the history ends before
+/// the record. In a WAL of LevelDB, the history continues after it. In both cases the open keeps a
+/// copy of the WAL in `lost/`.
 #[test]
 fn an_undecodable_batch_counts_as_a_bad_record() {
     let mut ours = files_after(|db| db.put("a", "1").unwrap());
@@ -326,9 +326,9 @@ fn an_undecodable_batch_counts_as_a_bad_record() {
     }
 }
 
-/// Fixed bug: a WAL had the same key and sequence number twice, and the memtable accepted both
-/// entries. The keys of a table must ascend, so the flush could not write the table, and the open
-/// failed.
+/// Fixed bug: if a LevelDB WAL had the same key and sequence number twice, the memtable accepted
+/// both entries. The keys of a table must ascend strictly, so the flush could not write the table,
+/// and the open failed.
 #[test]
 fn a_duplicate_sequence_in_a_leveldb_wal_opens() {
     let log = [put(1, "a", "1"), put(2, "twice", "first"), put(2, "twice", "second"), put(3, "z", "3")];

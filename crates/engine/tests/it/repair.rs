@@ -24,7 +24,7 @@ use versions::{Version, block, versions};
 
 const SEED: u64 = 0x5a1;
 const BATCHES: usize = 160;
-/// The number of the first batches, whose entries are in SSTables.
+/// The count of batches, from the first one on, whose entries are in SSTables.
 const FLUSHED: usize = 110;
 /// The number of offsets that are tried in each file.
 const SAMPLES: usize = 40;
@@ -43,8 +43,8 @@ fn layout_of(tables: TableForm) -> Options {
     options
 }
 
-/// Makes a store with tables in several levels and two WALs. Returns its files and its contents.
-/// If `leftovers` is set, the files include all files that have become obsolete.
+/// Makes a store with tables in several levels and two WALs. Returns its files and its contents. If
+/// `leftovers` is set, the files include those that have become obsolete since the creation.
 fn store(leftovers: bool, tables: TableForm) -> (Files, Model) {
     let fs: Arc<dyn FileSystem> = kit::anywhere();
     let db = kit::open(&fs, &layout_of(tables), true).unwrap();
@@ -84,8 +84,8 @@ fn store(leftovers: bool, tables: TableForm) -> (Files, Model) {
     (files, model)
 }
 
-/// Repairs `files` into a new store. Returns the contents of the new store, and the report. The
-/// old store must not change.
+/// Repairs `files` into a new store. Asserts that the old store does not change. Returns the
+/// contents of the new store, and the report.
 fn repair(files: &Files, options: &Options) -> (Model, RepairReport) {
     let (from, to) = (directory(files), kit::anywhere());
     let report = {
@@ -104,8 +104,8 @@ fn repair(files: &Files, options: &Options) -> (Model, RepairReport) {
     (pairs, report)
 }
 
-/// Repairs `damaged`, in which the bytes `bytes` of `file` were changed. Judges the result by
-/// `versions`, the versions of each key in all undamaged files.
+/// Repairs the store `damaged`, of which the byte range `bytes` of `file` was changed. Judges the
+/// result by `versions`, which lists all versions of each key in the undamaged files.
 fn judge(what: &str, damaged: &Files, versions: &BTreeMap<Vec<u8>, Vec<Version>>, file: &str, bytes: Range<usize>) {
     let (pairs, report) = repair(damaged, &layout());
     let whole = |v: &&Version| v.file != file || v.bytes.end <= bytes.start || bytes.end <= v.bytes.start;
@@ -120,8 +120,8 @@ fn judge(what: &str, damaged: &Files, versions: &BTreeMap<Vec<u8>, Vec<Version>>
         assert!(may_be(pairs.get(key)), "{what}: {} is {:?}", key.escape_ascii(), pairs.get(key).map(Vec::len));
     }
     assert!(pairs.keys().all(|key| versions.contains_key(key)), "{what}: a key that never was");
-    // If the newest WAL is cut between two records, a repair cannot distinguish this from the true
-    // end of the WAL.
+    // If the newest WAL is cut between two records, a repair cannot detect that records are
+    // missing.
     let newer_log = |name: &String| name.ends_with(".log") && **name > *file;
     let unreported = file.ends_with(".log") && !damaged.keys().any(newer_log);
     assert!(!harmed || unreported || !report.lost.is_empty(), "{what}: an unreported loss");
@@ -168,7 +168,8 @@ fn any_file_may_be_missing() {
     assert!(matches!(refused, Error::Missing { .. }), "an empty directory: {refused}");
 }
 
-/// Applies the damage at some offsets of every file.
+/// Applies the damage at some offsets of every file, each time to a new copy of the store, and
+/// judges its repair.
 fn campaign(damage: impl Fn(&[u8], usize) -> (Vec<u8>, Range<usize>)) {
     for tables in [TableForm::Block, TableForm::Bundled] {
         let (files, _) = store(false, tables);
@@ -184,8 +185,8 @@ fn campaign(damage: impl Fn(&[u8], usize) -> (Vec<u8>, Range<usize>)) {
     }
 }
 
-/// A bundle (one file with several SSTables) has lost its directory, and the store its manifest. A
-/// repair must read the bundle as one table, block by block.
+/// Tests a repair of a store that has lost its manifest and whose bundle (a file with several
+/// SSTables) has lost its directory. The repair must read the bundle as one table, block by block.
 #[test]
 fn a_bundle_without_directory_and_manifest_is_read_as_one_table() {
     let (mut files, _) = store(false, TableForm::Bundled);
@@ -245,8 +246,9 @@ fn without_an_index_blocks_are_found_by_their_checksums() {
     }
 }
 
-/// Obsolete tables and WALs may still exist, because their removal is pending or because a power
-/// cut restored them. A repair must not bring back deleted keys from them.
+/// Tests a repair of a store with obsolete tables and WALs. These may still exist because their
+/// removal is pending, or because a power cut restored them. The repair must not bring back deleted
+/// keys from them.
 #[test]
 fn leftovers_do_not_count_with_an_intact_manifest() {
     let ((all, model), (live, _)) = (store(true, TableForm::Block), store(false, TableForm::Block));
@@ -261,8 +263,8 @@ fn leftovers_do_not_count_with_an_intact_manifest() {
     }
 }
 
-/// If a table is lost and the inputs of the compaction that made it still exist, a repair must use
-/// these inputs.
+/// Tests a repair of a store that has lost a table. If the inputs of the compaction that made this
+/// table still exist, the repair must use these inputs.
 #[test]
 fn leftovers_replace_losses_of_live_tables() {
     let ((all, model), (live, _)) = (store(true, TableForm::Block), store(false, TableForm::Block));
@@ -369,7 +371,7 @@ fn leveldb_stores_are_repaired_and_leveldb_opens_them() {
         }
     }
     // The manifest is kept. LevelDB may have left obsolete tables, and only the manifest shows that
-    // their keys were deleted.
+    // they are obsolete and that their keys were deleted.
     std::fs::remove_file(from.join("CURRENT")).unwrap();
     let report = Db::repair(&from, &to, &layout.ours()).unwrap();
     assert_eq!(report.lost.len(), 1, "{:?}", report.lost);
@@ -377,8 +379,8 @@ fn leveldb_stores_are_repaired_and_leveldb_opens_them() {
     assert!(store.forward().into_iter().collect::<Model>() == model);
 }
 
-/// A process is killed during an ingest. A repair of the store must return as much of the ingest
-/// as an open does: all of it or nothing.
+/// Tests the repair of a store whose process was killed during an ingest. The repair must return as
+/// much of the ingest as an open does: all of it or nothing.
 #[test]
 fn an_unfinished_ingest_is_not_revived() {
     let folder = tempfile::tempdir().unwrap();

@@ -16,8 +16,8 @@ use terrace_sim::Rng;
 
 const TABLE_MIB: usize = 256;
 const LOG_MIB: usize = 16;
-/// The limit of memory in MiB. A repair searches for blocks in windows of two blocks of maximum
-/// size, and in this data one offset in fifty may be the end of a block.
+/// The limit of memory in MiB. A repair searches for blocks in windows that are twice as long as
+/// the largest block. In the data of this test, one offset in fifty may be the end of a block.
 const MEMORY_MIB_MAX: usize = 220;
 /// The limit of processor time in seconds. It is a hundred times the usual time. An algorithm that
 /// computed a checksum from every offset took a second for 100 KB.

@@ -1,11 +1,11 @@
-//! Tests of seek compaction: a table that many reads search without finding their key must be
-//! compacted, in presets with this option.
+//! Tests of seek compaction: in presets with this option, a table that many reads search without
+//! finding their key must be compacted.
 use crate::common::{history, kit};
 use history::tight;
 use terrace::{Db, Options, ReadOptions};
 
-/// Makes a store with two levels. A lookup of a middle key first reads one table without finding
-/// the key and then finds the key in a deeper level.
+/// Makes a store with two levels. A lookup of a key in the middle first reads a table of the upper
+/// level without finding the key, and then finds it in the deeper level.
 fn two_layers(seek_compaction: bool, seek_compaction_bytes: u64) -> Db {
     let mut options: Options = tight(Options::leveldb_compatible());
     options.seek_compaction = seek_compaction;
@@ -79,8 +79,8 @@ fn long_scans_exhaust_the_seek_budget() {
     }
 }
 
-/// A scan needs as much time to skip a deleted pair as to read a live pair, so both must charge
-/// the seek budget by the same amount.
+/// Tests that scans charge the seek budget as much for a deleted pair that they skip as for a live
+/// pair that they return, because both take the same time.
 #[test]
 fn scans_over_tombstones_exhaust_the_seek_budget() {
     for (wanted, goes) in [(true, true), (false, false)] {
@@ -108,8 +108,9 @@ fn scans_over_tombstones_exhaust_the_seek_budget() {
     }
 }
 
-/// A cursor must charge the seek budgets of the tables that it must read. It must not charge
-/// tables that a filter excludes, or tables that it does not need after it has found the key.
+/// Tests which tables a cursor charges. It must charge the seek budgets of the tables that it has
+/// to read. It must not charge tables that a filter excludes, or tables that it does not need after
+/// it has found the key.
 #[test]
 fn seeks_compact_level_0_when_it_pays() {
     #[derive(Clone, Copy, Debug)]
@@ -145,8 +146,8 @@ fn seeks_compact_level_0_when_it_pays() {
         }
         db.wait_idle().unwrap();
         let runs = || db.layout()[0].tables.len();
-        // Levels 0 and 1 together have less than 2 MiB, so this number of seeks pays for their
-        // compaction.
+        // Levels 0 and 1 together have less than 2 MiB. After this count of seeks, their compaction
+        // is due.
         let (before, needed) = (runs(), 1 + (2 << 20) / (64 << 10));
         assert!(before > 1, "{before} runs in level 0");
         let seek = || {

@@ -1,6 +1,7 @@
-//! Tests of the reserve (disk space that is kept for a full disk), and of recovery from a full
-//! disk. The reserve must be allocated again after use. A wait for space must end as soon as there
-//! is space. An error that free space does not cure must not be reported as lack of space.
+//! Tests of the reserve (disk space that is kept for the case of a full disk), and of recovery from
+//! a full disk. After the reserve was used, it must be allocated again. A wait for space must end
+//! as soon as there is space. An error that free space does not cure must not be reported as lack
+//! of space.
 use crate::common::kit;
 use kit::{TIGHT, options};
 use std::{
@@ -63,8 +64,8 @@ fn a_stop_uses_the_reserve_and_a_resume_restores_it() {
     let (disk, fs) = small();
     let db = kit::open(&fs, &reserving(&[]), false).unwrap();
     db.put("k", noise(50_000)).unwrap();
-    // The table needs more space than this in addition to its WAL, so the flush uses the reserve
-    // too.
+    // In addition to its WAL, the table needs more space than is left, so the flush also uses the
+    // reserve.
     disk.leave(100);
     let still = (0..1000u32).find_map(|n| {
         let refused = db.put(n.to_le_bytes(), noise(9000)).err()?;
@@ -91,8 +92,8 @@ fn an_open_on_a_full_disk_uses_the_reserve() {
     assert_eq!(disk.reserved(), RESERVE, "obsolete files were removed");
 }
 
-/// A thread that needs space immediately commits pending edits itself. The commit job that is
-/// already in the queue must stay there, and no second one may be queued.
+/// Tests a thread that needs space immediately and therefore commits the pending edits itself. The
+/// commit job that is already in the queue must stay there, and no second one may be queued.
 #[test]
 fn one_manifest_commit_is_queued_at_a_time() {
     let (disk, fs) = small();
@@ -108,9 +109,9 @@ fn one_manifest_commit_is_queued_at_a_time() {
     assert_eq!(rest, ["commit edits"]);
 }
 
-/// Obsolete entries that wait for compaction, and unsynced bytes, may take as much space as a
-/// large disk allows. On a small disk they must take no more than the disk has, even if jobs run
-/// only while a writer waits for them.
+/// Tests overwrites on a small disk. Obsolete entries that wait for compaction, and unsynced bytes,
+/// may take as much space as the options of a large disk allow. On a small disk they must not fill
+/// the disk, even if jobs run only while a writer waits for them.
 #[test]
 fn overwrites_need_no_large_disk() {
     [false, true].into_iter().for_each(overwrite_repeatedly);
@@ -146,8 +147,8 @@ fn overwrite_repeatedly(manual: bool) {
     db.close().unwrap();
 }
 
-/// No commit of pending edits has run yet, and a compaction would exceed the limit of unsynced
-/// bytes. The compaction must commit the pending edits first.
+/// Tests a compaction that would exceed the limit of unsynced bytes while no commit of pending
+/// edits has run yet. The compaction must first commit the pending edits.
 #[test]
 fn compactions_on_a_small_disk_do_not_outrun_manifest_commits() {
     const DISK: u64 = 4 << 20;
@@ -185,8 +186,8 @@ fn store_with_reader(reserve: &str) -> (SmallFs, Db, terrace::Scan) {
     (disk, db, reader)
 }
 
-/// A reader pins an obsolete table. A flush that finds the disk full must wait a short time for
-/// the end of the reader before the store stops.
+/// Tests a flush that finds the disk full while a reader pins an obsolete table. The flush must
+/// wait a short time for the end of the reader before the store stops.
 #[test]
 fn a_flush_waits_for_space_pinned_by_a_reader() {
     let (disk, db, reader) = store_with_reader("0");
@@ -217,8 +218,8 @@ fn a_write_waits_for_space_pinned_by_a_reader() {
     assert_eq!(db.get("l").unwrap(), Some(noise(20_000)));
 }
 
-/// A write must not use the reserve. A write frees no space afterwards, and the next open on the
-/// full disk would lack the reserve.
+/// Tests that a write does not use the reserve, which is for jobs that free space. A write would
+/// not free the space afterwards, and the next open on the full disk would lack the reserve.
 #[test]
 fn a_write_leaves_the_reserve_to_jobs_that_free_space() {
     let (disk, db, _reader) = store_with_reader("256KiB");
@@ -228,8 +229,9 @@ fn a_write_leaves_the_reserve_to_jobs_that_free_space() {
     assert_eq!(disk.reserved(), RESERVE);
 }
 
-/// On a disk that is nearly full, unsynced bytes may take only a share of the free space. Pending
-/// edits are committed earlier, and writers wait earlier, than the options request.
+/// Tests a disk that is nearly full. Unsynced bytes may take only a share of the free space, so
+/// pending edits must be committed earlier, and writers must wait earlier, than the options
+/// request.
 #[test]
 fn unsynced_bytes_are_bounded_on_a_small_disk() {
     const DISK: u64 = 6 << 20;
@@ -262,8 +264,8 @@ fn unsynced_bytes_are_bounded_on_a_small_disk() {
     );
 }
 
-/// Obsolete files wait for a journal commit that never happens, and they fill the disk. No write
-/// may stop.
+/// Tests a disk that obsolete files fill because they wait for a journal commit that never happens.
+/// No write may stop.
 #[test]
 fn a_disk_full_of_obsolete_files_stops_no_write() {
     let waiting = [("durability", "journal"), ("durability_interval_ms", "60000"), ("unsynced_bytes_limit", "1GiB")];
@@ -294,8 +296,8 @@ fn a_disk_full_of_obsolete_files_stops_no_write() {
     }
 }
 
-/// The job that frees the space runs while the reserve is in use. No later commit job follows, so
-/// this job must allocate the reserve again.
+/// Tests that the reserve is allocated again by the job that freed the space. This job ran while
+/// the reserve was in use, and no later commit job follows that could do it.
 #[test]
 fn a_job_that_used_the_reserve_restores_it() {
     let disk = SmallFs::new(Arc::new(CrashFs::new(Rules::Ext4)), LARGE);
@@ -311,7 +313,8 @@ fn a_job_that_used_the_reserve_restores_it() {
     assert_eq!(disk.reserved(), RESERVE);
 }
 
-/// A reader of a memtable has its values in memory, so it must not pin the WAL.
+/// Tests that a reader of a memtable does not pin the WAL, because the reader has its values in
+/// memory.
 #[test]
 fn a_memtable_reader_pins_no_wal() {
     let (_, fs) = small();
@@ -326,9 +329,10 @@ fn a_memtable_reader_pins_no_wal() {
     assert_eq!(seen.unwrap(), [(b"k".to_vec(), noise(50_000))]);
 }
 
-/// In this test a batch of tables becomes durable once per minute, or when a job forces it. A
-/// resume forces the batch of its flush. It must not force the batch of the compaction that
-/// follows, because further compactions would follow, and the resume would take hours.
+/// Tests a resume that must not wait for compactions. A batch of tables becomes durable here once
+/// per minute, or when a job forces it. The resume forces the batch of its flush. It must not force
+/// the batch of the compaction that follows: further compactions would follow, and the resume would
+/// take hours.
 #[test]
 fn resume_does_not_wait_for_compactions() {
     let disk = FaultFs::new(kit::anywhere(), Plan::never());
@@ -361,8 +365,8 @@ fn resume_does_not_wait_for_compactions() {
     assert_eq!(db.durable_sequence(), db.last_sequence());
 }
 
-/// A table that already serves reads could not be synced. Free space does not cure this, so the
-/// error must not report lack of space.
+/// Tests the error of a failed sync of a table that already serves reads. Free space does not cure
+/// this failure, so the error must not report lack of space.
 #[test]
 fn a_failed_table_sync_is_not_a_lack_of_space() {
     let disk = FaultFs::new(kit::anywhere(), Plan::never());

@@ -17,11 +17,11 @@ use terrace::{Db, Options, WriteBatch, WriteOptions};
 use terrace_sim::Rng;
 
 const MEMTABLE: u64 = 128 << 10;
-/// The number of memtables that may be written before garbage is dropped. During this time the
-/// garbage is in the active memtable, then in level 0.
+/// The count of memtables that may be written before garbage has to be dropped. In this time the
+/// garbage is first in the active memtable and then in level 0.
 const LAG: usize = 6;
-/// The allowed bytes at rest that do not depend on the size of the live data. The number is for
-/// the sizes in the presets; the tests scale it down.
+/// The bytes that a store at rest may take in addition, whatever the size of the live data. The
+/// value is for the sizes in the presets; the tests scale it down.
 const SLACK: u64 = 64 << 20;
 
 /// How a history deletes several keys in one call.
@@ -43,9 +43,9 @@ struct Store {
     looked: u64,
     /// The bytes that are allowed at rest in addition to the live bytes; see [`SLACK`].
     slack: u64,
-    /// The live bytes at the last measurements. Between two measurements, writes fill one memtable.
+    /// The live bytes at the last measurements. One memtable is written between two measurements.
     lived: VecDeque<u64>,
-    /// The largest excess of table bytes over twice the live bytes that was measured under load.
+    /// The largest amount, measured under load, by which the tables exceeded twice the live bytes.
     excess: u64,
     name: String,
 }
@@ -157,7 +157,7 @@ impl Store {
         self.db.wait_idle().expect("wait");
     }
 
-    /// Compares the measurements with the promised limits. Returns the violations.
+    /// Compares the measurements with the promised limits. Returns a text for each violation.
     fn judge(mut self, history: &str) -> Vec<String> {
         let under_load = self.excess;
         self.rest();
@@ -223,8 +223,8 @@ fn space_is_reclaimed_with_separated_values() {
     all_keep_within("default", &[("values", "log")]);
 }
 
-/// A snapshot pins one version of a key, and all other readers need only the newest. So the store
-/// must keep at most two versions.
+/// Tests that a snapshot pins only one version of each key. All other readers need only the newest,
+/// so the store must keep at most two versions of a key.
 #[test]
 fn a_snapshot_pins_one_version_of_a_key() {
     for deletes in [Deletes::Points, Deletes::Ranges] {
@@ -253,8 +253,9 @@ fn a_snapshot_pins_one_version_of_a_key() {
     }
 }
 
-/// Without tombstones the store does not know which entries are shadowed, and it compacts levels
-/// as usual.
+/// Tests histories without tombstones, in which the store does not know which entries are shadowed.
+/// It must compact levels as usual: the option `tombstone_compaction_percent` must hardly increase
+/// write amplification.
 #[test]
 fn without_tombstones_write_amplification_hardly_grows() {
     let filling = |store: &mut Store| {
@@ -282,8 +283,8 @@ fn without_tombstones_write_amplification_hardly_grows() {
     }
 }
 
-/// Garbage that an earlier session wrote must be reclaimed too: the idle store must examine its
-/// tables.
+/// Tests that garbage which an earlier session wrote is reclaimed. To find it, the idle store must
+/// examine its tables.
 #[test]
 fn garbage_of_an_earlier_session_is_reclaimed() {
     for (name, history) in [HISTORIES[0], HISTORIES[1], HISTORIES[4]] {
@@ -300,7 +301,8 @@ fn garbage_of_an_earlier_session_is_reclaimed() {
     }
 }
 
-/// A snapshot pinned entries and was then released. The idle store must drop these entries.
+/// Tests that an idle store drops the entries that a snapshot had pinned, once the snapshot is
+/// released.
 #[test]
 fn entries_pinned_by_a_snapshot_are_dropped_after_its_release() {
     for (preset, deletes) in [("default", Deletes::Points), ("default", Deletes::Points), ("default", Deletes::Ranges)]

@@ -1,6 +1,6 @@
-//! Tests of the BPF iterator that returns information about files and their journal transactions,
-//! on a real ext4 file system. The tests check that the information is right, which processes may
-//! read it, and that a store can rely on it (mode `journal-bpf`).
+//! Tests of the BPF iterator, which returns for each file the journal transaction of its last
+//! change, on a real ext4 file system. The tests check that this information is right, which
+//! processes may read it, and that a store can rely on it (mode `journal-bpf`).
 //!
 //! The tests need root, loop devices and a kernel that accepts BPF programs (`TERRACE_REQUIRE`
 //! names: `root`, `loop`, `bpf`).
@@ -40,7 +40,7 @@ fn create(path: PathBuf) -> File {
     file
 }
 
-/// Returns whether the journal transaction with the last change of the file is committed.
+/// Returns whether the journal transaction that contains the file's last change is committed.
 fn is_committed(iterator: &CommitIterator, file: &File) -> bool {
     let standing = iterator.transaction_state(file.as_fd()).expect("the kernel reports it");
     standing.committed.wrapping_sub(standing.transaction) as i32 >= 0
@@ -82,8 +82,8 @@ fn an_aborted_journal_is_reported() {
     assert_eq!(error.kind(), ErrorKind::ReadOnlyFilesystem, "{error}");
 }
 
-/// Root pins the iterator once in the BPF file system. Afterwards every user may read it, and gets
-/// information about the user's own files.
+/// Tests that unprivileged users cannot use the iterator unless root has pinned it in the BPF file
+/// system. After that, every user may read it, and gets information about the user's own files.
 #[test]
 fn unprivileged_users_are_refused_unless_root_pinned_the_iterator() {
     let Some(()) = require("root", is_root()) else { return };

@@ -1,5 +1,5 @@
-//! Tests of the limit of unsynced bytes. The space of files that wait for durability must be at
-//! most the size of the live data plus the writes during the wait.
+//! Tests of the limit of unsynced bytes. The files that wait for durability may take at most as
+//! much space as the live data and the writes during the wait together.
 use crate::common::kit;
 use kit::{TIGHT, options};
 use std::{
@@ -67,15 +67,16 @@ fn written(db: &Db) -> u64 {
     db.statistics().bytes_written.iter().map(|(_, bytes)| bytes).sum()
 }
 
-/// The number of puts after which a commit is made. It models the delay of a durability mode that
-/// waits for the file system's own commits.
+/// The count of puts between two commits. It models the delay of a durability mode that waits for
+/// the file system's own commits.
 const LAG: u32 = 3000;
-/// The bytes of the WAL of the active memtable, of the manifest, and of the previous manifest.
+/// The bytes of files that always exist: the WAL of the active memtable, the manifest, and the
+/// previous manifest.
 const OWN: u64 = 128 << 10;
 
-/// In modes that wait for the commits of the file system, the limit of space is live data + write
-/// rate × delay. Between two commits no obsolete file may be removed. After a commit, all files
-/// that were obsolete before it must be removed.
+/// Tests modes that wait for the commits of the file system. The store may take the space of the
+/// live data plus write rate × delay of a commit. Between two commits no obsolete file may be
+/// removed. After a commit, all files that were obsolete before it must be removed.
 #[test]
 fn transient_space_is_bounded_by_writes_during_a_commit() {
     let journal = JournalTracker::new(Evidence::Count, Duration::ZERO, Duration::from_secs(3600));
@@ -134,8 +135,8 @@ fn keeps_no_more(db: &Db, disk: &SmallFs, gate: &Gate) {
     gate.open.store(true, Relaxed);
 }
 
-/// Tables that were added and deleted between two commits must be removed after the second commit.
-/// Some of these tables are in no manifest, and for others the inputs from which they were made
+/// Tests that tables which were added and deleted between two commits are removed after the second
+/// one. Some of these tables are in no manifest; for others, the inputs from which they were made
 /// are in no manifest. Background jobs run in any order.
 #[test]
 fn tables_added_and_deleted_during_a_commit_are_removed_after_it() {
@@ -162,9 +163,9 @@ fn tables_added_and_deleted_during_a_commit_are_removed_after_it() {
     }
 }
 
-/// While writes are delayed, each follower of a group commit must get the same throttle debt
-/// (sleeping time that it has not served yet) as a writer that writes alone. In this test both
-/// debts are far above 50 ms, the maximum credit for a sleep that took too long on a busy machine.
+/// Tests that, while writes are delayed, each follower of a group commit gets the same throttle
+/// debt (sleeping time that it has not served yet) as a writer that writes alone. Both debts are
+/// here far above 50 ms, the maximum credit for a sleep that took too long on a busy machine.
 #[test]
 fn followers_of_a_group_commit_are_delayed_too() {
     const MEMTABLE: usize = 8 << 20;
@@ -199,8 +200,8 @@ fn followers_of_a_group_commit_are_delayed_too() {
     assert_eq!(db.statistics().stall_time, before, "it pays debt of an ended delay");
 }
 
-/// The statistics must count a commit as blocking only if the limit of unsynced bytes makes
-/// writers wait for it.
+/// Tests that the statistics count a commit as blocking only if writers wait for it because of the
+/// limit of unsynced bytes.
 #[test]
 fn a_commit_that_stops_writers_counts_as_blocking() {
     const MAX: u64 = 1 << 20;
@@ -222,8 +223,8 @@ fn a_commit_that_stops_writers_counts_as_blocking() {
     }
 }
 
-/// A writer that fills a memtable at the limit of unsynced bytes must wait for a commit, and the
-/// time must be reported as a stall.
+/// Tests a writer that fills a memtable at the limit of unsynced bytes. It must wait for a commit,
+/// and the store must report this time as a stall.
 #[test]
 fn writers_stop_at_the_limit_until_a_commit() {
     const STOPPED: Duration = Duration::from_millis(200);
@@ -255,7 +256,7 @@ fn writers_stop_at_the_limit_until_a_commit() {
     assert!(after.stall_time - before.stall_time > STOPPED / 4, "{:?}", after.stall_time - before.stall_time);
 }
 
-/// Writers near the limit of unsynced bytes must be delayed, but only until the next commit.
+/// Tests that writers near the limit of unsynced bytes are delayed, but only until the next commit.
 #[test]
 fn writers_are_delayed_near_the_limit_and_no_longer() {
     const MAX: u64 = 32 << 20;

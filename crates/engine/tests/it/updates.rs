@@ -1,6 +1,6 @@
 //! Tests of replication with `updates_since`. A follower that applies every update must have the
-//! contents of the store, even across closes, kills and power cuts. If some updates are not
-//! available any more, the follower must get an error; updates must never be skipped.
+//! contents of the store, even across closes, kills and power cuts of the store. If some updates
+//! are not available any more, the follower must get an error. Updates must never be skipped.
 use crate::common::kit;
 use kit::{Model, Place, TIGHT, batch, contents, options, states, write};
 use std::sync::Arc;
@@ -133,8 +133,8 @@ fn wals_are_kept_up_to_the_size_limit() {
     assert!(log_bytes() < 1000, "nothing was to be kept");
 }
 
-/// After a power cut, a reopen and a kill: the updates from every starting point must be right, or
-/// the call must report that they are unavailable.
+/// Tests the updates after a power cut, a reopen and a kill. From every starting point, the call
+/// must return the right updates or report that they are unavailable.
 #[test]
 fn a_power_cut_leaves_no_wrong_updates() {
     const BATCHES: usize = 120;
@@ -186,8 +186,8 @@ fn a_power_cut_leaves_no_wrong_updates() {
     assert!(right > 1000 && gone > 10, "{right} right, {gone} unavailable: the campaign has shrunk");
 }
 
-/// A mapped WAL is longer than its contents until it is closed. It is closed here while a follower
-/// reads it.
+/// Tests that a mapped WAL can be closed while a follower reads it. Until it is closed, such a WAL
+/// is longer than its contents.
 #[test]
 fn a_wal_can_be_closed_while_it_is_followed() {
     let small = [("values", "log"), ("value_log_threshold", "100")];

@@ -1,5 +1,5 @@
-//! Tests of key-value separation. Each value must be written once, a segment must be removed when
-//! all its values are garbage, and live values in it must survive.
+//! Tests of key-value separation. Each value must be written only once. A segment must be removed
+//! when all its values are garbage, but not while it has live values.
 use crate::common::{kit, separated};
 use kit::{Model, Place, contents, options};
 use separated::{SMALL, check, frames_of, key, segments, value, written, written_for};
@@ -9,8 +9,8 @@ use terrace_format::{Batch, SeqNo, value_log::Framer};
 use terrace_sim::{Rng, SmallFs};
 use terrace_storage::{Memory, backends::files::fs::FileSystem, placement::OpenMode};
 
-/// A load of pairs in random order, with keys of 16 bytes. The bytes written must be those of the
-/// values and little more.
+/// Tests a load of pairs in random order, with keys of 16 bytes. The store must write hardly more
+/// bytes than the values have.
 #[test]
 fn a_load_writes_values_once() {
     let (place, options) = (Place::any(), options(SMALL));
@@ -31,9 +31,9 @@ fn a_load_writes_values_once() {
     check(&place, &options);
 }
 
-/// The values in a WAL are in the order of writing. After a manual compaction of all keys no table
-/// may point into a WAL, and the next such compaction must relocate no value. A compaction of a
-/// part of the keys may leave pointers into WALs.
+/// Tests how compactions order values. The values in a WAL are in the order of writing. After a
+/// manual compaction of all keys, no table may point into a WAL, and the next such compaction must
+/// relocate no value. A compaction of a part of the keys may leave pointers into WALs.
 #[test]
 fn a_full_compaction_puts_values_in_key_order() {
     let (place, options) = (Place::any(), options(SMALL));
@@ -61,7 +61,7 @@ fn a_full_compaction_puts_values_in_key_order() {
     check(&place, &options);
 }
 
-/// Segments that compactions write must not be longer than WALs.
+/// Tests that segments which compactions write are not longer than WALs.
 #[test]
 fn relocated_values_fill_many_segments() {
     const MAX: u64 = 64 << 10;
@@ -125,8 +125,8 @@ fn a_checkpoint_includes_the_segments() {
     check(&copy, &options);
 }
 
-/// One segment is missing and another is damaged. A repair must salvage all other values, and
-/// report each loss with its file.
+/// Tests a repair of a store with a missing and a damaged segment. It must salvage all other
+/// values, and report each loss with its file.
 #[test]
 fn a_repair_salvages_readable_values() {
     let (place, options) = (Place::directory(), options(SMALL));
@@ -176,8 +176,8 @@ fn a_read_names_the_missing_segment_and_the_offset() {
     }
 }
 
-/// Tables that point to relocated values are missing. A segment stores the key and the sequence
-/// number with each relocated value, so a repair must find these values.
+/// Tests a repair of a store without the tables that point to relocated values. A segment stores
+/// the key and the sequence number with each relocated value, so the repair must find these values.
 #[test]
 fn a_repair_finds_relocated_values_of_lost_tables() {
     for with_manifest in [true, false] {
@@ -197,7 +197,8 @@ fn a_repair_finds_relocated_values_of_lost_tables() {
     }
 }
 
-/// Repairs a copy of the store in `path` from which some files were removed. Returns the contents.
+/// Repairs a copy of the store in `path` without the files for which `lost` returns true. Returns
+/// the contents of the repaired store.
 fn repaired_without(path: &Path, options: &Options, lost: impl Fn(&str) -> bool) -> Model {
     let (copy, repaired) = (tempfile::tempdir().expect("a temporary directory"), Place::directory());
     for entry in fs::read_dir(path).expect("list") {
@@ -231,8 +232,8 @@ fn tables_are_ingested_and_exported() {
     check(&other, &options);
 }
 
-/// Without an intact format file, nothing records that values are separated. A repair must detect
-/// this from the other files.
+/// Tests a repair without an intact format file, so that nothing records that values are separated.
+/// The repair must detect this from the other files, and must not return a pointer as a value.
 #[test]
 fn a_repair_without_format_file_takes_no_pointer_for_a_value() {
     for damage in [|path: &Path| fs::remove_file(path), |path: &Path| fs::write(path, "nonsense")] {
@@ -248,8 +249,8 @@ fn a_repair_without_format_file_takes_no_pointer_for_a_value() {
     }
 }
 
-/// A refused batch is at the end of a WAL. Its sequence numbers were used again, and the WAL stays
-/// because tables point into it. A repair must not bring back the batch.
+/// Tests that a repair does not bring back a refused batch at the end of a WAL. Later writes have
+/// used its sequence numbers again, and the WAL still exists because tables point into it.
 #[test]
 fn a_repair_revives_no_refused_batch() {
     let (small, options) = (SmallFs::new(Arc::new(Memory::new()), 64 << 20), options(SMALL));
@@ -296,7 +297,7 @@ fn a_repair_revives_no_refused_batch() {
     }
 }
 
-/// Values of writes without WAL must be written to segments when they are flushed.
+/// Tests that large values of writes without WAL are written to segments when they are flushed.
 #[test]
 fn values_written_without_wal_are_separated_too() {
     let (place, options) = (Place::any(), options(SMALL));
@@ -317,7 +318,8 @@ fn values_written_without_wal_are_separated_too() {
     check(&place, &options);
 }
 
-/// A WAL into which no table points may be kept for followers, but it must hold no descriptor.
+/// Tests that a WAL into which no table points keeps no descriptor open. It may still exist for
+/// followers.
 #[test]
 fn wals_without_large_values_are_closed() {
     let (place, options) = (Place::directory(), options(&[SMALL, &[("wal_size_limit", "1GiB")]].concat()));

@@ -1,5 +1,5 @@
 //! Tests of value-log garbage collection (GC): its cost, the data that it must not change, and the
-//! conditions that stop it.
+//! conditions under which it stops.
 use crate::common::{kit, separated};
 use kit::{Model, Place, contents, options};
 use separated::{SMALL, check, frames_of, key, segments, value, written, written_for};
@@ -17,8 +17,7 @@ fn stored_bytes(place: &Place) -> u64 {
     place.fs.list().expect("list").iter().map(|entry| entry.bytes).sum()
 }
 
-/// Makes a store of 2000 values in `place` and overwrites half of them, without garbage
-/// collection.
+/// Makes a store of 2000 values in `place`, with GC switched off, and overwrites half of them.
 fn leave_garbage(place: &Place, seed: u64) {
     let mut rng = Rng::new(seed);
     let db = place.open(&options(&[SMALL, &[("value_log_gc", "off")]].concat()), true).expect("open");
@@ -34,9 +33,9 @@ fn gc_reclaims_garbage_and_nothing_else() {
     uniform_changes("segments", 1.35);
 }
 
-/// While a table is being rewritten because of some GC victims (segments that GC empties), a full
-/// compaction adds further victims. GC must not treat the values that are still in the new victims
-/// as unreadable.
+/// Tests a full compaction that adds GC victims (segments that GC empties) while a table is being
+/// rewritten because of earlier victims. GC must not treat the values that are still in the new
+/// victims as unreadable.
 #[test]
 fn a_full_compaction_collects_all_garbage() {
     let place = Place::any();
@@ -61,15 +60,17 @@ fn a_full_compaction_collects_all_garbage() {
     check(&place, &slow);
 }
 
-/// Tail GC of random changes. A table may still point to a value after tail GC has re-appended it;
-/// the next pass of tail GC must then reclaim the space.
+/// Tests that tail GC reclaims all garbage of a history of random overwrites and deletes. After
+/// tail GC has re-appended a value, a table may still point to the old copy of the value. The next
+/// pass of tail GC must then reclaim the space of the old copy.
 #[test]
 fn tail_gc_collects_all_garbage() {
     uniform_changes("tail", 1.35);
 }
 
-/// Makes random overwrites and deletes of many times the size of the store. Afterwards the store
-/// must take at most `space_max` times the size of the live data.
+/// Makes random overwrites and deletes of many times the size of the store, with the GC mode
+/// `collection`. Asserts that the store then takes at most `space_max` times the size of the live
+/// data.
 fn uniform_changes(collection: &str, space_max: f64) {
     let changes = [("value_log_gc", collection), ("reserve_bytes", "0")]; // it would count as space
     let (place, options) = (Place::any(), options(&[SMALL, &changes].concat()));
@@ -126,8 +127,8 @@ fn uniform_changes(collection: &str, space_max: f64) {
     check(&place, &options);
 }
 
-/// The number of pairs in the tests with LevelDB's level sizes. With so many pairs, at least half
-/// of the data is above the deepest level.
+/// The count of pairs in the tests with LevelDB's level sizes. With so many pairs, at least half of
+/// the data is above the deepest level.
 const DEEP_PAIRS: usize = 40_000;
 const DEEP: &[(&str, &str)] = &[
     ("max_bytes_for_level_base", "64KiB"),
@@ -135,9 +136,10 @@ const DEEP: &[(&str, &str)] = &[
     ("value_log_threshold", "16"),
 ];
 
-/// Old entries in deep levels refer to values, and newer entries in upper levels shadow these
-/// entries. No reference count shows this garbage until a compaction merges the two entries. So GC
-/// must start such compactions even in a store that receives writes all the time.
+/// Tests that GC reclaims shadowed values under load. Old entries in deep levels refer to these
+/// values, and newer entries in upper levels shadow the old ones. No reference count shows this
+/// garbage until a compaction merges the two entries. So GC must start such compactions even in a
+/// store that receives writes all the time.
 #[test]
 fn shadowed_values_are_collected_under_load() {
     let (place, options) = (Place::any(), options(&[SMALL, DEEP].concat()));
@@ -181,8 +183,8 @@ fn tables_that_shadow_nothing_are_not_compacted_for_gc() {
     assert!(without > 1 << 20 && with <= without + without / 10, "{with} bytes, and {without} without a collector");
 }
 
-/// If a key is overwritten or deleted while tail GC re-appends its value, readers must see the
-/// overwrite or delete.
+/// Tests keys that are overwritten or deleted while tail GC re-appends their values. Readers must
+/// see the overwrite or delete, not the re-appended value.
 #[test]
 fn tail_gc_revives_nothing() {
     let (place, options) =
@@ -202,8 +204,8 @@ fn tail_gc_revives_nothing() {
                 model.insert(key, value);
             }
         }
-        // The test makes only one scan per round. A wrong state may be temporary, and a second scan
-        // would not find it.
+        // Each round makes only one scan. A wrong state may be temporary, and a second scan could
+        // then miss it.
         let found = db.scan(ReadOptions::new()).collect::<terrace::Result<Model>>().expect("scan");
         let differs = |key: &&Vec<u8>| found.get(*key) != model.get(*key);
         let wrong = found.keys().chain(model.keys()).filter(differs).count();
@@ -216,9 +218,9 @@ fn tail_gc_revives_nothing() {
     check(&place, &options);
 }
 
-/// The three stages of the DeLSM paper's experiment, with random keys: all keys are written, a
-/// part of them is deleted, and all are written again. The test waits after each stage until the
-/// store is idle.
+/// Tests the cost of the three stages of the DeLSM paper's experiment, with random keys: all keys
+/// are written, a part of them is deleted, and all are written again. After each stage the test
+/// waits until the store is idle.
 #[test]
 fn write_delete_write_costs_only_relocation() {
     for (bytes, pairs, limit) in [(4096, 4000, 2.0), (512, 16_000, 2.6)] {
@@ -234,7 +236,7 @@ fn write_delete_write_costs_only_relocation() {
 }
 
 /// The write amplification of each stage and of all stages together, and the space amplification
-/// at the end.
+/// after the last stage.
 #[derive(Debug)]
 struct Stages {
     stages: [f64; 3],
@@ -271,8 +273,8 @@ fn three_stages(collection: &str, bytes: usize, pairs: usize, share: usize) -> S
     Stages { stages, overall: before as f64 / user_bytes as f64, space }
 }
 
-/// One value is damaged. A read of this value must report its location, and neither writers nor
-/// garbage collection may stop.
+/// Tests a store with one damaged value. A read of this value must report its location, and neither
+/// writers nor GC may stop because of it.
 #[test]
 fn an_unreadable_value_stops_neither_writes_nor_gc() {
     for collection in ["segments", "tail"] {
@@ -308,8 +310,8 @@ fn an_unreadable_value_stops_neither_writes_nor_gc() {
     }
 }
 
-/// A table that points into the oldest segments is damaged. Tail GC must skip these segments, and
-/// no other work may stop.
+/// Tests a damaged table that points into the oldest segments. Tail GC must skip these segments,
+/// and no other work may stop.
 #[test]
 fn an_unreadable_table_does_not_stop_gc() {
     let place = Place::directory();
@@ -342,8 +344,8 @@ fn damage(file: &Path) {
     fs::write(file, &bytes).expect("write");
 }
 
-/// Newer entries shadow entries of a damaged table. No read of the newer entries needs the damaged
-/// table, and neither writes nor other work may stop because of it.
+/// Tests a damaged table whose entries are shadowed by newer entries. Reads of the newer entries do
+/// not need the damaged table. Neither writes nor background work may stop because of it.
 #[test]
 fn damage_under_shadowing_entries_stops_nothing() {
     let place = Place::directory();
@@ -366,8 +368,8 @@ fn damage_under_shadowing_entries_stops_nothing() {
     db.close().expect("close");
 }
 
-/// Value-log GC needs space before it frees space. If there is too little space, only GC may stop.
-/// When there is space again, GC must continue.
+/// Tests GC on a full disk. GC needs space before it frees space. If there is too little, only GC
+/// may stop. When there is space again, GC must continue.
 #[test]
 fn a_full_disk_stops_only_gc() {
     ["segments", "tail"].into_iter().for_each(starved_by_a_full_disk);
@@ -402,8 +404,8 @@ fn starved_by_a_full_disk(collection: &str) {
     db.close().expect("close");
 }
 
-/// GC in an idle store must leave less garbage than GC under load. It must also remove garbage
-/// that no reference count shows yet.
+/// Tests that GC in an idle store leaves less garbage than GC under load. It must also remove
+/// garbage that no reference count shows yet.
 #[test]
 fn an_idle_store_keeps_less_garbage() {
     let (place, mut rng) = (Place::any(), Rng::new(24));
@@ -427,8 +429,8 @@ fn an_idle_store_keeps_less_garbage() {
     db.close().expect("close");
 }
 
-/// If the free space is unknown, a compaction may run out of space for relocated values. The
-/// compaction must then start again without relocation.
+/// Tests a store that cannot find out the free space of its disk. A compaction that runs out of
+/// space for relocated values must start again without relocation.
 #[test]
 fn without_known_free_space_values_are_not_relocated() {
     let options = options(&[SMALL, &[("value_log_gc", "segments")]].concat());
@@ -447,7 +449,7 @@ fn without_known_free_space_values_are_not_relocated() {
     db.close().expect("close");
 }
 
-/// The rate limit of compactions must also limit garbage collection.
+/// Tests that the rate limit of compactions also limits GC.
 #[test]
 fn gc_respects_the_compaction_rate_limit() {
     for collection in ["segments", "tail"] {
@@ -466,8 +468,8 @@ fn gc_respects_the_compaction_rate_limit() {
     }
 }
 
-/// One range tombstone in an upper level shadows all values, and no later write causes a
-/// compaction of it. The idle store must compact it, so that GC can reclaim the values.
+/// Tests a range tombstone in an upper level that shadows all values. No later write causes a
+/// compaction of it, so the idle store must compact it. Only then can GC reclaim the values.
 #[test]
 fn a_range_delete_makes_garbage() {
     let changes: &[_] = &[("range_tombstones", "true"), ("idle_durability_ms", "100")];
@@ -488,8 +490,7 @@ fn a_range_delete_makes_garbage() {
     db.close().expect("close");
 }
 
-/// A snapshot must see the same values after overwrites, relocation and repeated garbage
-/// collection.
+/// Tests that a snapshot sees the same values after overwrites, relocation and repeated GC.
 #[test]
 fn gc_keeps_values_of_a_snapshot() {
     for collection in ["tail", "segments"] {
@@ -521,7 +522,7 @@ fn gc_keeps_values_of_a_snapshot() {
     }
 }
 
-/// A scan reads a memtable whose values are in a WAL. When the scan reads the last values, no
+/// Tests a scan of a memtable whose values are in a WAL. When the scan reads the last values, no
 /// table needs this WAL any more. The WAL must exist until the scan ends.
 #[test]
 fn gc_keeps_values_of_a_memtable_scan() {

@@ -1,7 +1,7 @@
-//! Tests of corruption of durable writes, in contrast to a torn tail (the end of a WAL after a
-//! power cut). An open must fail with an error that names the file. With `recovery=salvage` the
-//! open must succeed and lose only the damaged records. No durable write may be lost without a
-//! report.
+//! Tests of corruption of durable writes in WALs and manifests. (A torn tail, the end of a WAL
+//! after a power cut, is no corruption.) An open must fail with an error that names the damaged
+//! file. With `recovery=salvage` the open must succeed and lose only the damaged records. No
+//! durable write may be lost without a report.
 use crate::common::{files, kit};
 use files::{Files, holding, leveldb_edit, leveldb_store, put};
 use kit::{Pairs, contents};
@@ -32,8 +32,8 @@ fn options(form: &[(&str, &str)]) -> Options {
     kit::in_files(&[form, &[("write_buffer_size", "4MiB"), ("durability", "sync")]].concat())
 }
 
-/// Makes a store with `PUTS` synced puts in its WAL and then `unsynced` more. If `closed` is set,
-/// the store is closed, otherwise killed.
+/// Makes a store with `PUTS` synced puts in its WAL and then `unsynced` puts without a sync. If
+/// `closed` is set, the store is closed, otherwise killed.
 fn store(options: &Options, unsynced: usize, closed: bool) -> Files {
     let fs = kit::anywhere();
     let db = kit::open(&fs, options, true).expect("open");
@@ -68,7 +68,8 @@ fn open(files: &Files, options: &Options) -> (terrace::Result<Db>, Vec<String>) 
     (db, recorded)
 }
 
-/// Returns copies of the files. In each copy one byte of one file is changed.
+/// Returns copies of the files. In each copy, one byte of one file is flipped; its file and offset
+/// are returned too.
 fn flipped(files: &Files) -> impl Iterator<Item = (String, usize, Files)> {
     // Each store on a device takes far more time than in a directory.
     let stride = if matches!(kit::medium(), Medium::Directory(_)) { 7 } else { kit::stride(43, 7) };
@@ -137,8 +138,8 @@ fn salvage_loses_only_the_damaged_record() {
     }
 }
 
-/// A power cut may lose unsynced writes. Damage in unsynced writes must therefore end the history
-/// and be no error.
+/// Tests damage in unsynced writes, which a power cut may lose. It must end the history and must
+/// not be an error. All durable writes must stay.
 #[test]
 fn a_torn_tail_is_dropped_and_durable_writes_stay() {
     for form in FORMS {
@@ -161,7 +162,8 @@ fn a_torn_tail_is_dropped_and_durable_writes_stay() {
     }
 }
 
-/// A WAL is empty, although a later WAL records that all its writes were durable.
+/// Tests a WAL that is empty although a later WAL records that all its writes were durable. This
+/// must be reported as corruption.
 #[test]
 fn an_emptied_wal_between_others_is_corruption() {
     let options = kit::in_files(&[("write_buffer_size", "64KiB"), ("durability", "sync")]);
@@ -184,8 +186,8 @@ fn an_emptied_wal_between_others_is_corruption() {
     assert!(matches!(&error, Error::Corrupt { what: "log", .. }), "{error}");
 }
 
-/// Every record of a manifest was synced before the next one, so a bad record before the last one
-/// is corruption.
+/// Tests that a bad record before the last record of a manifest is reported as corruption. Every
+/// record was synced before the next one was appended, so this cannot be a torn tail.
 #[test]
 fn a_bad_record_within_a_manifest_is_corruption() {
     let options = kit::in_files(&[("durability", "sync")]);
@@ -214,8 +216,8 @@ fn a_bad_record_within_a_manifest_is_corruption() {
     assert!(refused > tried * 9 / 10, "{refused} of {tried}");
 }
 
-/// LevelDB's WALs have no durable marks. They must be replayed by LevelDB's rules, and records
-/// that are skipped must be reported.
+/// Tests damaged WALs of LevelDB, which have no durable marks. They must be replayed by LevelDB's
+/// rules, and records that are skipped must be reported.
 #[test]
 fn a_hole_in_a_leveldb_wal_is_reported() {
     let records: Vec<_> = (1..=3000u64).map(|n| put(n, &format!("{n:05}"), "value")).collect();

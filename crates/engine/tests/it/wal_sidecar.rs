@@ -1,7 +1,7 @@
-//! Tests of WAL sidecars. In a store with key-value separation, batches without a large value are
-//! written to a second file, the sidecar, which is removed with the memtable. The WAL's two files
-//! have one common history. If a part of either file is lost, the remaining history must be a
-//! prefix.
+//! Tests of WAL sidecars. In a store with key-value separation, a WAL consists of two files: a
+//! segment, and a sidecar for the batches without a large value. The sidecar is removed with the
+//! memtable. The two files have one common history. If a part of either file is lost, the remaining
+//! history must be a prefix.
 use crate::common::{files, kit};
 use files::{Files, holding};
 use kit::{Model, Place, contents, options, prefix, states};
@@ -36,8 +36,8 @@ fn killed() -> (Files, Vec<Model>) {
     (files::files(&*fs), states(SEED, BATCHES))
 }
 
-/// Returns the number of offsets at which a file is damaged. The number is small if stores are on
-/// raw devices, because each case then needs a device of its own.
+/// Returns how many offsets of a file are damaged in turn. The count is small if stores are on raw
+/// devices, because each case then needs a device of its own.
 fn samples() -> usize {
     if matches!(kit::medium(), Medium::Directory(_)) { 200 } else { 20 }
 }
@@ -46,8 +46,9 @@ fn file<'a>(files: &'a Files, ending: &str) -> &'a String {
     files.keys().find(|name| name.ends_with(ending)).expect("there is one")
 }
 
-/// Returns the number of batches in the store with these files. The contents must be a prefix of
-/// the history. The store must accept writes, and its contents must still be right afterwards.
+/// Asserts that the contents of the store with these files are a prefix of the history, that the
+/// store accepts writes, and that its contents are still right afterwards. Returns the count of
+/// batches in the store.
 fn judge(files: &Files, states: &[Model], what: &str) -> usize {
     let fs = holding(kit::anywhere(), files);
     let db = kit::open(&fs, &layout(&[]), true).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -68,7 +69,7 @@ fn segment_and_sidecar_are_one_history() {
     assert_eq!(judge(&files, &states, "no damage"), BATCHES);
 }
 
-/// The segment or the sidecar ends early, as after a power cut.
+/// Tests a segment or a sidecar that ends early, as after a power cut. The rest must be a prefix.
 #[test]
 fn a_truncated_segment_or_sidecar_leaves_a_prefix() {
     let (files, states) = killed();
@@ -86,7 +87,7 @@ fn a_truncated_segment_or_sidecar_leaves_a_prefix() {
     }
 }
 
-/// A page of the segment or of the sidecar never reached the disk, or it has other contents.
+/// Tests a segment or sidecar of which one page never reached the disk or has other contents.
 #[test]
 fn damage_to_segment_or_sidecar_leaves_a_prefix() {
     let (files, states) = killed();
@@ -109,8 +110,8 @@ fn damage_to_segment_or_sidecar_leaves_a_prefix() {
     }
 }
 
-/// The last write is damaged, and there is no later record that shows this. Both files of the WAL
-/// must be copied to `lost/`.
+/// Tests a damaged last write, which no later record reveals. The open must copy both files of the
+/// WAL to `lost/`.
 #[test]
 fn records_outside_the_history_are_set_aside_from_both_files() {
     let (mut files, _) = killed();
@@ -131,8 +132,8 @@ fn records_outside_the_history_are_set_aside_from_both_files() {
     }
 }
 
-/// The tail of the sidecar is torn. Paranoid checks must report this, and the error must name the
-/// file.
+/// Tests a sidecar whose tail is torn. Paranoid checks must report this, and the error must name
+/// the file.
 #[test]
 fn paranoid_checks_name_the_damaged_file() {
     let (mut files, _) = killed();
@@ -145,9 +146,9 @@ fn paranoid_checks_name_the_damaged_file() {
     assert!(error.contains(&small) && error.contains("ends within a record"), "{error}");
 }
 
-/// A power cut may keep the name of the sidecar and lose the name of the segment, although the
-/// segment was created first. No write in either file was promised as durable, so the open must
-/// succeed and copy the sidecar to `lost/`.
+/// Tests a sidecar without its segment. A power cut may keep the name of the sidecar and lose that
+/// of the segment, although the segment was created first. No write in either file was promised as
+/// durable, so the open must succeed and copy the sidecar to `lost/`.
 #[test]
 fn a_sidecar_without_its_segment_is_set_aside() {
     let fs: Arc<dyn FileSystem> = kit::anywhere();
@@ -168,8 +169,9 @@ fn a_sidecar_without_its_segment_is_set_aside() {
     assert_eq!(files::bytes_of(&*fs, &format!("lost/{}", small[0])), files[&small[0]]);
 }
 
-/// Every write was synced, so the loss of either file is damage and not the result of a power cut.
-/// A check must report it, and an open must refuse the store and remove nothing.
+/// Tests the loss of either file of a WAL all of whose writes were synced. This is corruption and
+/// not the result of a power cut. A check must report it, and an open must refuse the store and
+/// remove nothing.
 #[test]
 fn a_missing_file_with_durable_writes_is_refused() {
     for order in [["small", "large", "small"], ["large", "small", "large"]] {
@@ -197,8 +199,8 @@ fn a_missing_file_with_durable_writes_is_refused() {
     }
 }
 
-/// With another threshold at the next open, a value that was small when it was written may be
-/// large when it is replayed, or the reverse. The history must be the same.
+/// Tests an open with another threshold for large values. A value that was small when it was
+/// written may then be large when it is replayed, or the reverse. The history must be the same.
 #[test]
 fn another_threshold_replays_the_same_history() {
     let (files, states) = killed();
@@ -214,8 +216,8 @@ fn another_threshold_replays_the_same_history() {
     }
 }
 
-/// The sidecar must be removed with its memtable. Segments may contain only values to which tables
-/// point.
+/// Tests that the sidecar is removed with its memtable. Segments may contain only values to which
+/// tables point.
 #[test]
 fn small_values_leave_no_file_after_a_flush() {
     let kept = |wal_sidecar: &str| {
@@ -239,8 +241,8 @@ fn small_values_leave_no_file_after_a_flush() {
     assert!(with > 0.98 && without < 0.5, "{with:.3} of the segments is alive, {without:.3} without a small part");
 }
 
-/// A synced write must sync the file to which it was written. It must sync the other file only if
-/// that file has unsynced data.
+/// Tests that a synced write syncs the file to which it was written. It must sync the other file of
+/// the WAL only if that file has unsynced data.
 #[test]
 fn only_files_with_unsynced_data_are_synced() {
     let db = kit::store(layout(&[("durability", "sync")]));
@@ -277,7 +279,7 @@ fn a_batch_with_small_and_large_values_is_in_the_segment() {
     assert_eq!((db.get("small").expect("get"), contents(&db).expect("scan").len()), (Some(b"s".to_vec()), 2));
 }
 
-/// A follower must find the writes of both files, even after they were flushed.
+/// Tests that a follower finds the writes of both files of a WAL, even after they were flushed.
 #[test]
 fn followers_keep_both_files() {
     let (place, options) = (Place::any(), layout(&[]));
@@ -301,8 +303,8 @@ fn followers_keep_both_files() {
     assert_eq!(names(&*place.fs, ".slog"), Vec::<String>::new());
 }
 
-/// A store that was created without sidecars must never get one, because its readers do not search
-/// for sidecars.
+/// Tests that a store which was created without sidecars never gets one, because readers of such a
+/// store do not search for sidecars.
 #[test]
 fn a_store_created_without_sidecars_has_none() {
     let place = Place::any();
@@ -314,8 +316,8 @@ fn a_store_created_without_sidecars_has_none() {
     assert_eq!(contents(&place.open(&layout(&[]), true).expect("open")).expect("scan").len(), 1);
 }
 
-/// The root (`CURRENT`) and one of the two files are lost. A repair must find the entries of the
-/// other file.
+/// Tests a repair of a store that has lost its root (`CURRENT`) and one of the two files of a WAL.
+/// The repair must find the entries of the other file.
 #[test]
 fn a_repair_finds_entries_of_either_file() {
     let (files, states) = killed();

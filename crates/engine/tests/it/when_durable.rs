@@ -1,5 +1,6 @@
-//! Tests of `Db::when_durable`, with which an asynchronous task waits until writes are durable.
-//! The future must resolve, share a sync with other futures, and report failures.
+//! Tests of `Db::when_durable`, with which an asynchronous task waits until writes are durable. The
+//! returned future must resolve once they are, share a sync with other such futures, and report
+//! failures.
 use crate::common::kit;
 use kit::{Place, TIGHT, options};
 use std::{
@@ -65,7 +66,7 @@ fn tasks_wait_for_durability_without_a_thread_and_share_a_sync() {
     assert!(futures.iter_mut().all(|future| matches!(poll(future, &alarm), Poll::Ready(Ok(())))));
 }
 
-/// A waker that drops the store when it is called, as the end of a task may do.
+/// A waker that drops the store when it is called, as a task may do when it ends.
 struct Last(Mutex<Option<(Db, mpsc::Sender<()>)>>);
 
 impl Wake for Last {

@@ -1,5 +1,5 @@
-//! Property tests of the decoders. For any input, a decoder returns a result or an error and does
-//! not panic. Decoders also read back the bytes that encoders write.
+//! Property tests of the decoders. For any input, a decoder must return a result or an error, and
+//! must not panic. It must also decode the bytes that the encoder writes.
 use proptest::{collection::vec, prelude::*};
 use std::{convert::Infallible, sync::Arc};
 use terrace_format::{
@@ -103,8 +103,8 @@ fn framed(records: &[Vec<u8>], ours: bool) -> Vec<u8> {
     file
 }
 
-/// Returns all events up to the end. All events except the last must cover bytes of the file, in
-/// order.
+/// Returns all events up to the end of the file. Asserts that all events except the last concern
+/// bytes of the file, in order.
 fn events(file: &[u8]) -> Vec<Event> {
     let (mut deframer, mut events, mut reached) = (RecordDecoder::new(file.len() as u64), Vec::new(), 0);
     loop {
@@ -140,8 +140,8 @@ fn flips() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {
     vec((any::<prop::sample::Index>(), 1..=255_u8), 1..4)
 }
 
-/// Iterates over a corrupt block in every way that a cursor offers. The cursor may return only
-/// entries and errors.
+/// Iterates over a corrupt block in every way that a cursor offers. Asserts that the cursor returns
+/// only entries of the block and errors.
 fn walk(bytes: Vec<u8>, target: &[u8]) {
     let Ok(block) = Block::of_internal_keys(bytes) else { return };
     let (limit, block) = (block.byte_len() + 2, Arc::new(block));
@@ -232,8 +232,8 @@ proptest! {
         prop_assert!(found == records);
     }
 
-    /// Corruption of a WAL may lose records. The decoder must never return a record that was not
-    /// written.
+    /// Tests corruption of a WAL, which may lose records. The decoder must never return a record
+    /// that was not written.
     #[test]
     fn damaged_logs_hold_only_what_was_written(
         sizes in vec(prop_oneof![8..100_usize, 30_000..40_000_usize], 1..20),

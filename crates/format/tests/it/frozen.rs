@@ -1,5 +1,5 @@
-//! Terrace's own formats are frozen: each version writes and reads the same bytes as earlier
-//! versions.
+//! Tests that Terrace's own formats are frozen: each version of Terrace must write and read the
+//! same bytes as earlier versions.
 //!
 //! The files in tests/golden/terrace contain these bytes in hex. After a deliberate change of a
 //! format, `TERRACE_BLESS=1 cargo test -p terrace-format --test it -- frozen::` rewrites the
@@ -102,8 +102,8 @@ fn references() {
     assert_eq!((edit.encode(), Edit::decode(&bytes)), (bytes, Ok(edit)));
 }
 
-/// The test only reads the compressed value. It does not compare the encoder's bytes with it,
-/// because a later version of the codec may find better matches.
+/// Tests the value log. A compressed value is only decoded: the encoder's bytes are not compared
+/// with the frozen ones, because a later version of the codec may find better matches.
 #[test]
 fn value_log() {
     let mut batch = Batch::new();
@@ -188,9 +188,8 @@ fn pairs() {
     assert_eq!(bytes, frozen("pairs.hex", about, &bytes));
 }
 
-/// The test only reads the compressed bytes. It does not compare the encoder's bytes with them,
-/// because a later version of a codec may find better matches.
-/// later version of a codec may find better matches.
+/// Tests compressed blocks. The frozen bytes are only decoded. The encoder's bytes are not compared
+/// with them, because a later version of a codec may find better matches.
 #[test]
 fn compressed_blocks() {
     let raw = b"terrace, terrace, terrace, terrace, terrace, terrace, terrace!".to_vec();

@@ -1,5 +1,5 @@
-//! Tests with files that the real LevelDB wrote. Terrace's decoders read the files, and its
-//! encoders reproduce them byte for byte.
+//! Tests with files that the real LevelDB wrote. Terrace's decoders must read the files, and its
+//! encoders must reproduce them byte for byte.
 //!
 //! tests/golden/leveldb/README.md describes how the files were made.
 use std::{cmp::Ordering, collections::BTreeMap, convert::Infallible, fs, path::PathBuf, sync::Arc};
@@ -221,8 +221,8 @@ fn filters() {
     }
 }
 
-/// End to end: the SSTables and the WAL contain exactly the pairs that LevelDB's iterator
-/// returned.
+/// Tests whole stores: the SSTables and the WAL must contain exactly the pairs that LevelDB's
+/// iterator returned.
 #[test]
 fn contents() {
     for store in STORES {

@@ -1,6 +1,6 @@
-//! Computes a row (the result of one engine in one workload) from counters: differences, ratios
-//! and percentiles. The functions perform no I/O. A figure is `None` (unknown) if one of its
-//! inputs is unknown.
+//! Computes a row (the result of one engine in one workload) from counters, as differences, ratios
+//! and percentiles. The functions perform no I/O. If one of the inputs of a figure is unknown, the
+//! figure is `None` (unknown).
 use super::{Amplification, Bytes, CpuSeconds, Latency, OverTime, Row, SYNC_KINDS, SyncRow, SyncRows};
 use crate::{
     ledger::LedgerDelta,
@@ -118,8 +118,8 @@ fn known(sync: SyncCount) -> SyncRow {
     SyncRow { count: sync.count, blocking: Some(sync.blocking), bytes: sync.bytes, seconds: Some(sync.seconds) }
 }
 
-/// Returns the number of syncs for each kind in [`SYNC_KINDS`], one row per kind. A kind that is
-/// missing in `counted` has zero syncs. If `counted` is `None`, the row of each kind is unknown.
+/// Returns the sync counts as one row for each kind in [`SYNC_KINDS`]. A kind that is missing in
+/// `counted` has zero syncs. If `counted` is `None`, the row of each kind is unknown.
 fn sync_rows(counted: Option<BTreeMap<String, SyncRow>>) -> SyncRows {
     let Some(counted) = counted else {
         return SyncRows { kinds: SYNC_KINDS.map(|kind| (kind.to_string(), None)).into(), ..SyncRows::default() };

@@ -15,9 +15,9 @@ use std::{hint::black_box, time::Instant};
 
 /// Maximum number of operations of one measurement. They take about 0.1 s.
 const OPS_MAX: u64 = 1_000_000;
-/// Number of entries in the measured scan. The number is small, so that the processor's cache
-/// contains all of these entries. In a real scan the cache contains them, too, because the engine
-/// has just returned them.
+/// Number of entries in the measured scan. It is so small that the processor's cache contains all
+/// of these entries. This is also true in a real scan, because the engine has just returned the
+/// entries.
 const PAIRS_MAX: u64 = 1000;
 /// Number of repetitions of each measurement. The fastest repetition is the result, because
 /// disturbances by other programs only add time.

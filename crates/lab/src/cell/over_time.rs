@@ -1,5 +1,5 @@
-//! Operations and latencies of a workload over time, for plots. Such plots show write stalls, which
-//! percentiles over the whole run do not show.
+//! Operations and latencies of a workload over time, for plots. Such plots show write stalls;
+//! percentiles over the whole run do not.
 use crate::measure::{Kind, Span, Timeline};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

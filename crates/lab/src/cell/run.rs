@@ -57,9 +57,9 @@ pub fn run_cell(spec: &CellSpec, engines: Engines<'_>, emit: &mut dyn FnMut(Even
     blank.driver = Some(cost::driver(spec)?);
 
     fs::create_dir_all(&spec.dir).with_context(|| format!("make {}", spec.dir.display()))?;
-    // The ledger counts the I/O of the threads that exist when it is opened, and of the threads
-    // that those threads start later. It must therefore be open before the engine starts its
-    // threads.
+    // The ledger counts the I/O of two groups of threads: those that exist when the ledger is
+    // opened, and those that these threads start later. It must therefore be open before the engine
+    // starts its threads.
     let mut ledger = Ledger::open(&spec.dir, spec.device.as_deref());
     let mut store = match Store::create(&*engine, spec) {
         Ok(store) => store,
@@ -119,8 +119,8 @@ fn measure(
     };
 
     let start = store.target().counters();
-    // A stage that only reads must start with cold caches. The measurement of the peak size would
-    // warm them, because it lists all files of the store repeatedly.
+    // A stage that only reads must start with cold caches. Its peak size is not measured, because
+    // the measurement lists all files of the store repeatedly and would warm the caches.
     let space_peak = (!stage.only_reads()).then(|| PeakSpace::start(store.dir()));
     let peaks = Peaks::start();
     let drive_before = ledger.query_drive();
@@ -174,10 +174,10 @@ fn measure(
     Ok(row)
 }
 
-/// Waits until all version edits are durable, at most for [`PENDING_MAX`]. The engine removes
-/// obsolete files only when the edits are durable, and this removal is a part of the stage. The
-/// wait is not part of the settle time, because the engine does no work while it waits. Returns the
-/// number of edits that are still not durable.
+/// Waits until all version edits are durable, at most for [`PENDING_MAX`]. Only then does the
+/// engine remove obsolete files, and this removal is a part of the stage. The wait is not part of
+/// the settle time, because the engine does no work meanwhile. Returns the count of edits that are
+/// still not durable.
 fn await_pending(target: &dyn Target) -> u64 {
     let start = Instant::now();
     loop {

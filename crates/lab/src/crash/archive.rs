@@ -1,6 +1,6 @@
-//! Writer for the initial RAM file system of a Linux kernel: a cpio archive in `newc` format, as
-//! the kernel's Documentation/driver-api/early-userspace/buffer-format.rst describes it. The
-//! module only encodes; its only I/O is the write of the result.
+//! Writes the initial RAM file system of a Linux kernel as a cpio archive in `newc` format, which
+//! the kernel's Documentation/driver-api/early-userspace/buffer-format.rst describes. The only I/O
+//! of this module is the write of the result.
 //!
 //! ```text
 //! "070701"  13 numbers of 8 hexadecimal digits  name, 0  padding to 4  content  padding to 4

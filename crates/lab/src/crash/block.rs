@@ -73,7 +73,7 @@ pub fn run(
     Ok(tally)
 }
 
-/// Judges one saved crash state again. Returns the number of batches that the store contains, or
+/// Judges one saved crash state again. The inner result is the count of batches in the store, or
 /// the text of the violation.
 pub fn replay(
     file: &Path,
@@ -219,12 +219,12 @@ impl Job<'_> {
 
 /// Progress that the stations of a job share.
 struct SharedProgress<'a> {
-    /// Number of the next crash state that no station judges yet.
+    /// Number of the next crash state that a station will take.
     next: AtomicU64,
-    /// Number at which the crash states of this history end.
+    /// Number of the first crash state that no longer belongs to this history.
     end: u64,
-    /// Number of crash states that cover the subsets of the requests in small windows. A window is
-    /// the requests between two flushes. A small window has few requests.
+    /// How many crash states are selected to cover all subsets of the requests in small windows. A
+    /// window is the requests between two flushes. A small window has few requests.
     subsets: u64,
     stop: AtomicBool,
     /// The counts of the campaign. The lock is held only to update them, never while a crash state

@@ -26,10 +26,11 @@ use terrace_sim::Rng;
 const SMALL: usize = 6;
 /// Sizes of sectors in bytes. Of a torn write, some sectors reached the medium and others did not.
 const SECTORS: [u64; 2] = [512, 4096];
-/// Offset in bytes of the block that contains ext4's superblock. ext4 overwrites this block in
-/// place and cannot mount without it. A torn superblock would destroy the file system before a
-/// store is opened. ext4 relies on drives that write a block of 4096 bytes atomically, and the
-/// recorded device reports that it does. All other blocks may be torn in smaller units.
+/// Offset in bytes of the block that contains ext4's superblock. This block is never torn. ext4
+/// overwrites it in place and cannot mount without it, so a torn superblock would destroy the file
+/// system before a store is opened. ext4 relies on drives that write a block of 4096 bytes
+/// atomically, and the recorded device reports that it does. All other blocks may be torn in
+/// smaller units.
 const WRITTEN_WHOLE: u64 = 0;
 
 /// A crash state, selected from recorded events (requests to a device, and marks). It contains all
@@ -78,10 +79,10 @@ struct Window {
 pub struct CrashStateSelector<'a> {
     events: Events<'a>,
     windows: Vec<Window>,
-    /// The small windows (windows with few changes). Each item has the index of a window, and the
-    /// number of subsets of the changes in this window and in all small windows before it.
+    /// The small windows (windows with few changes). Each item has the index of a window and a sum:
+    /// the count of subsets of the changes, over this window and all small windows before it.
     small: Vec<(usize, u64)>,
-    /// For each window, the number of changes in this window and all earlier ones.
+    /// For each window, the count of changes in this window and in all windows before it.
     sizes: Vec<usize>,
     /// Number of flushes before a power cut that the device ignores.
     ignored: usize,
@@ -131,8 +132,8 @@ impl<'a> CrashStateSelector<'a> {
         })
     }
 
-    /// Returns the number of crash states in small windows, which is the number of all subsets of
-    /// the requests in each small window.
+    /// Returns the count of crash states in small windows. It is the sum over these windows of the
+    /// count of subsets of their requests.
     pub fn small_states(&self) -> u64 {
         self.small.last().map_or(0, |(_, subsets)| *subsets)
     }
@@ -144,9 +145,9 @@ impl<'a> CrashStateSelector<'a> {
         if self.ignored == 0 { self.small_states() * 2 } else { 0 }
     }
 
-    /// Returns the number of the subset that crash state `number` contains, or `None` if crash
-    /// state `number` is drawn at random. The subsets repeat after
-    /// [`small_states`](CrashStateSelector::small_states) of them.
+    /// Returns the index of the subset of requests that crash state `number` contains. Returns
+    /// `None` if crash state `number` is drawn at random. After
+    /// [`small_states`](CrashStateSelector::small_states) subsets, the same subsets repeat.
     pub fn subset(&self, number: u64) -> Option<u64> {
         (number.is_multiple_of(2) && self.states_of_all_subsets() > 0).then_some(number / 2)
     }

@@ -10,7 +10,7 @@ use super::{
 use crate::target::{Engine, Target};
 use std::{collections::VecDeque, ops::Range, path::Path, sync::atomic::Ordering::SeqCst, thread, time::Duration};
 
-/// The writer makes a long pause after one batch in this many, the batches with `Batch::rest`.
+/// The writer makes a long pause after one of this many batches; `Batch::rest` marks these batches.
 const REST_EVERY: u32 = 16;
 
 /// Number of threads that read a large history while it is written.
@@ -35,8 +35,8 @@ struct Promises<'a> {
     report: &'a mut dyn FnMut(u64) -> anyhow::Result<()>,
     /// Number of the last batch that was reported as promised.
     reported: u64,
-    /// Numbers of the batches written after the reported one. Each has the engine's sequence number
-    /// of its last write.
+    /// The batches written after the reported one. Each item is the number of a batch and the
+    /// engine's sequence number of its last write.
     waiting: VecDeque<(u64, u64)>,
 }
 
@@ -146,7 +146,7 @@ impl Promises<'_> {
         self.waiting.extend(store.watermarks().map(|reach| (number, reach.written)));
     }
 
-    /// Reports that all batches up to `number` are promised.
+    /// Reports to the campaign that all batches up to `number` must survive any later power cut.
     fn keep(&mut self, number: u64) -> Result<(), FillError> {
         if number <= self.reported {
             return Ok(());
@@ -165,7 +165,8 @@ impl Promises<'_> {
         if promises { self.keep(last) } else { Ok(()) }
     }
 
-    /// Reads the engine's durable watermark, and reports the batches up to it as promised.
+    /// Reads the engine's durable watermark, and reports the batches up to this watermark as
+    /// promised.
     fn look(&mut self, store: &dyn Target) -> Result<(), FillError> {
         let Some(reach) = store.watermarks() else { return Ok(()) };
         let mut last = 0;
@@ -186,7 +187,7 @@ mod tests {
     use std::{collections::BTreeSet, fs};
 
     /// Writes a history into a store of the preset `engine`, in at least `min_duration`. Returns
-    /// the numbers of the promised batches, and the history.
+    /// the batch numbers that were reported as promised, and the history.
     fn promised(engine: &str, min_duration: Duration) -> (Vec<u64>, Script) {
         let dir = tempfile::tempdir().unwrap();
         let mut engine = engines::engine(engine).unwrap();
@@ -225,9 +226,9 @@ mod tests {
         assert_eq!(reported.len(), synced.count() + 1, "a store without promises reports nothing by itself");
     }
 
-    /// The test checks that value-log garbage collection (GC) runs while the writer writes a
-    /// history. `make crash` tests the same engine on a device. Its power cuts can interrupt GC
-    /// only if GC runs during the history.
+    /// Tests that value-log garbage collection (GC) runs while the writer writes a history. `make
+    /// crash` tests the same engine on a device. Its power cuts can interrupt GC only if GC runs
+    /// during the history.
     #[test]
     fn value_log_gc_runs_during_a_history() {
         let dir = tempfile::tempdir().unwrap();

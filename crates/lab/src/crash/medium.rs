@@ -1,6 +1,6 @@
-//! The storage medium of a store in a crash test. It is a file system on the device, or the device
-//! itself, or both: a small file system in a first partition, and the rest of the device without
-//! one.
+//! The storage medium of a store in a crash test. There are three kinds: a file system on the
+//! device, the device itself, or both. In the third case a first partition has a small file system,
+//! and the rest of the device has none.
 use super::{guest, store_location::StoreLocation};
 use crate::{
     device::divide,
@@ -261,8 +261,8 @@ mod tests {
     use super::*;
     use terrace_peers::require;
 
-    /// The test damages metadata with `debugfs`. The kernel does not check this metadata at a
-    /// mount, so only e2fsck finds the damage.
+    /// Tests that a wrong link count is found. The test damages metadata with `debugfs`. The kernel
+    /// does not check this metadata at a mount, so only e2fsck finds the damage.
     #[test]
     fn a_wrong_link_count_is_found() {
         let dir = tempfile::tempdir().unwrap();

@@ -135,7 +135,7 @@ pub struct Tally {
     pub subsets: u64,
     /// Number of the subsets in `subsets` that were judged.
     pub subsets_judged: u64,
-    /// Whether the campaign was interrupted.
+    /// Whether the campaign was stopped before its end.
     pub is_stopped: bool,
     /// Duration in seconds.
     pub seconds: f64,
@@ -177,9 +177,9 @@ impl Tally {
 mod tests {
     use super::*;
 
-    /// The test checks the verdict on a whole campaign. A campaign that has judged no crash state
-    /// fails. A campaign with an intentional fault succeeds only if it finds lost data of a store.
-    /// An unusable file system or a crash of the worker process is not enough.
+    /// Tests the verdict on a whole campaign. A campaign that has judged no crash state fails. A
+    /// campaign with an intentional fault succeeds only if it finds lost data of a store. An
+    /// unusable file system or a crash of the worker process is not enough.
     #[test]
     fn a_campaign_succeeds_only_with_judged_states_and_the_expected_findings() {
         let tally = |words: &[&str]| {

@@ -1,7 +1,7 @@
-//! Crash-test campaigns in which one store survives many power cuts. A host fills the store on a
-//! disk. The host is a process or an emulated machine. When the host loses power, the disk keeps
-//! the flushed writes and any part of the other writes. The next host starts with that disk,
-//! judges the store, and continues to fill it.
+//! Crash-test campaigns in which one store survives many power cuts. A host, which is a process or
+//! an emulated machine, fills the store on a disk. When the host loses power, the disk keeps all
+//! flushed writes and any part of the other writes. The next host starts with that disk, judges the
+//! store, and continues to fill it.
 //!
 //! ```text
 //! worker ─ engine ─ ext4 or none ─ disk │ ... ─ FUSE ─ Recorder ─ memory
@@ -35,8 +35,8 @@ use terrace_sim::Rng;
 const KILLED_EARLY: usize = 5;
 /// The judge opens the store a second time in one of this many judgements.
 const REOPEN_EVERY: u64 = 4;
-/// Time without a promised batch after which a store is suspected to hang. One batch in six is
-/// synced, and a synced batch is promised, so promises are frequent.
+/// Time after which a store is suspected to hang if it reports no promised batch. One batch in six
+/// is synced, and each synced batch is promised, so promises are frequent.
 const PROMISE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Size in bytes of one read while a disk is copied.
 const CHUNK: usize = 1 << 20;
@@ -223,9 +223,9 @@ impl CampaignHosts<'_> {
         Ok(Some(store))
     }
 
-    /// Counts a store that failed while the host filled it. This failure is a violation of the
-    /// contract, although the host had judged the crash state as correct before. The saved crash
-    /// state is the disk with all writes.
+    /// Counts a store that failed while the host filled it. This is a violation of the contract,
+    /// although the host had judged the store's crash state as correct before. The crash state that
+    /// is saved is the disk with all writes.
     fn failed_while_filling(&self, running: Running, store: &Store, reason: String, tally: &mut Tally) -> Result<()> {
         let Running { started, mut served, recorder, record, .. } = running;
         let ended = recorder.end();

@@ -16,7 +16,7 @@ const GETS: usize = 200;
 /// Number of scans between two full compactions.
 const SCANS: u64 = 10;
 
-/// Progress of the writer. The reader threads read it to determine the results that are correct.
+/// Progress of the writer. From it the reader threads determine which results are correct.
 #[derive(Debug)]
 pub struct WriterProgress {
     /// Number of the last batch whose write has returned. The next batch may be in the store, too.
@@ -37,7 +37,7 @@ pub struct HistoryReader<'a> {
     script: Script,
     store: &'a dyn Target,
     writer: &'a WriterProgress,
-    /// Expected contents of the store after a number of batches that are certainly in it.
+    /// Expected contents of the store after those batches that are certainly in it.
     model: Model,
     rng: Rng,
     compacts: bool,

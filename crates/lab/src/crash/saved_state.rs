@@ -38,8 +38,8 @@ pub struct SavedState {
 }
 
 impl SavedState {
-    /// Writes crash state `number` of a history, and a copy of the recorded requests, to `dir`.
-    /// Returns the path of the new file.
+    /// Writes the crash state `number` of a history to a file in `dir`, together with a copy of the
+    /// recorded requests. Returns the path of the file with the crash state.
     pub fn write(
         dir: &Path,
         record: &Path,

@@ -27,8 +27,9 @@ use terrace::Options;
 /// Number of crash states that are judged for each power cut of a history. Each of them has another
 /// seed.
 const SEEDS: u64 = 8;
-/// Number of power cuts per history, if only a time limits the campaign. Each cut comes after
-/// another step of the history. The campaign then continues with a history of another kind.
+/// Number of power cuts per history if the campaign is limited only by time. Each cut comes after
+/// another step of the history. After these cuts, the campaign continues with a history of another
+/// kind.
 const STEPS: usize = 32;
 
 /// Runs a campaign on a preset of Terrace. `watch` receives the tally repeatedly, and returns

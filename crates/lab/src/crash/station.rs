@@ -1,5 +1,5 @@
-//! A station consists of a served block device and a worker process. The device shows one crash
-//! state after another, and the worker judges each of them.
+//! A station for crash tests consists of a served block device and a worker process. The device
+//! shows one crash state after another, and the worker judges the store in each of them.
 use super::worker::{StoreLocation, WorkerRequest, WorkerResponse};
 use anyhow::{Context, Result, bail};
 use std::{

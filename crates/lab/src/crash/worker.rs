@@ -69,7 +69,7 @@ pub enum Task {
 /// The result of a request, or a message that precedes it.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum WorkerResponse {
-    /// The request succeeded. The number is the number of batches in the store.
+    /// The request succeeded. The store contains this number of batches.
     Applied(u64),
     /// All batches up to this number must survive from now on. More responses to the same request
     /// follow.
@@ -90,11 +90,11 @@ pub fn serve(out: &mut dyn Write, find: &dyn Fn(&str) -> Result<Box<dyn Engine>>
         return guest::run(&mut |orders, out| serve_all(orders, out, find));
     }
     unshare(CloneFlags::CLONE_NEWNS).context("create a mount namespace (needs root)")?;
-    // Makes the mounts of this process private in one direction. Mounts that the worker makes stay
-    // in its own mount namespace, while unmounts by other processes take effect in it. Without
-    // this, a file system that another process unmounts would stay in use until the worker ends. If
-    // the parent namespace does not propagate unmounts, the first request removes the mounts on
-    // served drives from this namespace.
+    // Makes the mounts of this process private in one direction. The worker's own mounts stay in
+    // its mount namespace, while unmounts by other processes take effect in it too. Otherwise a
+    // file system that another process unmounts would stay in use until the worker ends. If the
+    // parent namespace does not propagate unmounts, the first request removes the mounts on served
+    // drives from this namespace.
     let slave = mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>);
     slave.context("make mounts private")?;
     serve_all(&mut stdin().lock(), out, find)

@@ -1,6 +1,5 @@
-//! A drive that another process serves. The drive is a virtual SSD, or plain memory. A process
-//! that waits for a device must not be the server of this device, so the server is a separate
-//! process.
+//! A drive that another process serves: a virtual SSD, or plain memory. The server is a separate
+//! process, because a process that waits for a device must not be the server of this device.
 use super::{drive_options::DriveOptions, file_system::FileSystem, size::parse_size};
 use anyhow::{Context, Result, bail};
 use std::{
@@ -197,8 +196,8 @@ mod tests {
         shell
     }
 
-    /// The test's error output is larger than the capacity of a pipe. If the lab did not read it,
-    /// the server would block on the pipe, and the run would wait for the server forever.
+    /// Tests a server whose error output is larger than the capacity of a pipe. If the lab did not
+    /// read it, the server would block on the pipe, and the run would wait for the server forever.
     #[test]
     fn a_server_with_much_error_output_does_not_block() {
         let mut server = shell("yes complaint | head -n 100000 >&2; echo last >&2").spawn().unwrap();

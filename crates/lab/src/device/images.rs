@@ -1,5 +1,5 @@
-//! A pool for the backing file (the image) of loop devices. A run creates one image and reuses it
-//! for all its cells (a cell is one engine in one round).
+//! A pool for the image of a loop device, the file that contains the device's data. A run creates
+//! one image and uses it for all its cells (a cell is one engine in one round), one after another.
 //!
 //! If each cell created and removed its own file, the machine would free and allocate gigabytes of
 //! memory and blocks while the next engine is measured. The slowest puts would then measure the

@@ -6,9 +6,9 @@
 //!     image   backing file of the loop device (absent on a real device; alone: a kept image)
 //!     mnt/    mount point of the file system
 //! ```
-//! The kernel's lists of mounts and backing files determine which parts exist. The lab itself
-//! keeps no list of the parts. [`remove_stale`] can therefore remove the parts of a run that was
-//! killed between any two steps.
+//! The lab keeps no list of the parts of a file system. The kernel's lists of mounts and backing
+//! files show which parts exist. [`remove_stale`] can therefore remove the parts that a run left,
+//! even if the run was killed between any two steps.
 use super::command::run;
 use crate::{ledger::process, target::BARE};
 use anyhow::{Context, Result};
@@ -94,8 +94,8 @@ fn unmount(mount_point: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether `mount_point` is a mount point. The kernel's list of mounts has `\040` in place
-/// of a space, so the path is converted to this form before the comparison.
+/// Returns whether `mount_point` is a mount point. The kernel's list of mounts contains `\040`
+/// instead of a space, so the path is converted to this form before the comparison.
 fn is_mounted(mount_point: &Path) -> Result<bool> {
     let text = fs::read_to_string("/proc/self/mounts").context("/proc/self/mounts")?;
     let sought = mount_point.display().to_string().replace('\\', "\\134").replace(' ', "\\040");

@@ -232,9 +232,8 @@ impl Engine for Terrace {
         // segments that need GC.
         self.base.value_log_segment_size = 64 << 10;
         self.base.value_log_gc_percent = 5;
-        // With a short interval, several batch syncs run per history. Before each batch sync,
-        // compactions have replaced SSTables that were not synced yet. The crash tests need this
-        // case.
+        // With a short interval, several batch syncs run per history. Between two batch syncs,
+        // compactions replace SSTables that are not synced yet. The crash tests need this case.
         self.base.durability_interval_ms = 100;
         self.base.idle_durability_ms = 20;
         match self.base.durability {
@@ -396,8 +395,9 @@ mod tests {
         assert_eq!(entries("leveldb", 1 << 20), 0);
     }
 
-    /// The paper on DeLSM attributes the speed of its fills to several immutable memtables and a
-    /// wide level 0. A run must therefore not change the numbers of memtables and of level 0 files.
+    /// Tests that a run keeps a preset's limits for memtables and level 0 files if the preset
+    /// limits its levels by entries. The paper on DeLSM attributes the speed of its fills to
+    /// several immutable memtables and a wide level 0.
     #[test]
     fn numbers_of_entry_limited_levels_are_kept() {
         let numbers = |preset: &str| {

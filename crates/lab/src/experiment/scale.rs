@@ -88,8 +88,8 @@ impl Scale {
 mod tests {
     use super::*;
 
-    /// The test checks that a drive has a size in whole MiB after scaling. Raw devices accept only
-    /// whole blocks, and file systems do not accept an odd number of sectors.
+    /// Tests that a drive has a size in whole MiB after scaling. Raw devices accept only whole
+    /// blocks, and file systems do not accept an odd number of sectors.
     #[test]
     fn a_scaled_drive_is_of_whole_mebibytes() {
         let scale: Scale = toml::from_str("default = 0.05\nwith = ['device']").expect("a scale");

@@ -1,4 +1,4 @@
-//! Counters of the block device under a store, and of the file system and the journal on this
+//! Counters of the block device on which a store is, and of the file system and the journal on this
 //! device.
 use super::flash::Flash;
 use std::{
@@ -114,8 +114,8 @@ fn drive_counts(stats: &Path) -> Result<DriveCounters, String> {
     Ok(drive)
 }
 
-/// Parses the `stat` file of a block device (see the kernel's Documentation/block/stat.rst).
-/// Fields 3 and 7 are the numbers of sectors read and written. Field 16 is the number of flushes.
+/// Parses the `stat` file of a block device (see the kernel's Documentation/block/stat.rst). Fields
+/// 3 and 7 are the counts of sectors read and written. Field 16 is the count of flushes.
 fn parse_stat(text: &str) -> Option<BlockCounters> {
     let fields: Vec<u64> = text.split_whitespace().map(|field| field.parse().ok()).collect::<Option<_>>()?;
     Some(BlockCounters {

@@ -1,4 +1,4 @@
-//! The cause of each byte written to a device with an ext4 file system.
+//! Determines the cause of each byte that is written to a device with an ext4 file system.
 //!
 //! ```text
 //! ext4 tracepoint: block ─▶ inode ─┐
@@ -333,9 +333,9 @@ mod tests {
         assert_eq!(counter.rewritten, [("tables", 2 * 4096)].into());
     }
 
-    /// The test deletes a directory table and the entry file in it before the trace reports their
-    /// blocks, so the ledger can find neither by name. Only the directory of the level still
-    /// exists.
+    /// Tests that an entry file is recognised by its parent directory. The test deletes a directory
+    /// table and the entry file in it before the trace reports their blocks, so the ledger can find
+    /// neither by name. Only the directory of the level still exists.
     #[test]
     fn an_entry_file_is_recognised_by_its_parent_directory() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -353,8 +353,9 @@ mod tests {
         assert_eq!(counter.causes, [("directory", 4096), ("tables", 4096)].into());
     }
 
-    /// The test deletes a file after its last write and before the kernel writes its blocks back.
-    /// Later, the inode number belongs to another file, whose creation the trace does not contain.
+    /// Tests that a deleted file keeps the kind that it had when it was created. The file is
+    /// deleted after its last write and before the kernel writes its blocks back. Later, the inode
+    /// number belongs to another file, whose creation the trace does not contain.
     #[test]
     fn a_deleted_file_keeps_the_kind_of_its_creation() {
         let dir = tempfile::tempdir().expect("a directory");

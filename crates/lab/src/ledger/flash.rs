@@ -110,8 +110,8 @@ mod tests {
         let average = programmed(&average, &then, 200 * MIB);
         assert_eq!(at(1200, 3300, 204), Ok(300 * MIB), "2 units and 1/100");
         for (refused, why) in [
-            // The case in which the store's device is one partition of the drive, and other
-            // programs write to another partition.
+            // In this case, the store's device is one partition of the drive, and other programs
+            // write to another partition.
             (at(1200, 3300, 205), "by its own count"),
             (at(1200, 3300, 196), "by its own count"),
             (at(1200, 3099, 200), "units of 1048576 B, and 103809024 B are too few"),

@@ -50,9 +50,9 @@ fn run(command: &mut Command, input: &str) -> Result<String, String> {
         .spawn()
         .map_err(why)?;
     let mut pipe = child.stdin.take().expect("it is piped");
-    // A separate thread writes the child's input. A child may write output before it has read all
-    // of its input. It would then block until this process reads, while this process would block
-    // until the child reads.
+    // A separate thread writes the child's input. The child may print output before it has read all
+    // of its input. With only one thread, the child would wait until this process reads, and this
+    // process would wait until the child reads.
     let input = input.to_owned();
     let feeder = std::thread::spawn(move || pipe.write_all(input.as_bytes()));
     let output = child.wait_with_output().map_err(why)?;

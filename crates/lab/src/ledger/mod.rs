@@ -57,8 +57,8 @@ use terrace_device::{smart, ssd::Cause};
 /// Maximum relative difference between two independent counters of the same bytes, as 1/n. With a
 /// larger difference, the figures are unreliable and are not reported.
 const COUNTERS_MAY_DIFFER: u64 = 1000;
-/// Maximum share of the bytes written to the device that may belong to files outside the store, as
-/// 1/n. With a larger share, the figures are not reported.
+/// Maximum share of the device's written bytes that may belong to files outside the store, as 1/n.
+/// With a larger share, the figures are not reported.
 const OTHERS_MAY_WRITE: u64 = 100;
 /// Maximum share of the device's bytes that may have no known cause, as 1/n. With a larger share,
 /// the other causes are not reported.
@@ -201,8 +201,9 @@ impl Ledger {
         self.flash.as_ref().map(Flash::read)
     }
 
-    /// Reads the device's counter and the bytes by cause in the trace. The two counts must agree,
-    /// so the function reads them again if the device received a write between the two reads.
+    /// Reads two counts of the bytes written to the device: the device's own counter, and the
+    /// trace's bytes by cause. The two must agree, so both are read again if the device received a
+    /// write between the two reads.
     fn mark_device(&self, notes: &mut Vec<String>) -> (Option<BlockCounters>, Option<Causes>) {
         let block = || self.device.as_ref().map(BlockDevice::read).transpose();
         let causes = || self.writes.as_ref().map(Writes::read).transpose();

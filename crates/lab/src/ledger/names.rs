@@ -1,4 +1,5 @@
-//! Finds the kind of a file in the store (such as SSTable or WAL) from the file's inode.
+//! Finds the kind of a store's file (such as SSTable or WAL) if only the file's inode number is
+//! known.
 use std::{
     collections::HashMap,
     fs,
@@ -9,9 +10,9 @@ use terrace_format::names::FileName;
 
 /// Maximum depth of the directories below the store's directory that the ledger lists.
 const DEPTH_MAX: u32 = 4;
-/// Maximum number of directory listings per lookup. In a listing, a file that is being renamed may
-/// be missing or have its old name, so a second listing may find it. Only the last listing includes
-/// the directory tables.
+/// Maximum count of directory listings for one lookup. A file that is being renamed may be missing
+/// from a listing or have its old name there, so a second listing may find it. Only the last
+/// listing includes the directory tables.
 const LISTINGS_MAX: u8 = 2;
 
 /// Returns the kind of a file from its path, which is relative to the store's directory or to a

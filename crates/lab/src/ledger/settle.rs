@@ -214,8 +214,8 @@ mod tests {
                 thread::sleep(Duration::from_millis(20));
             }
         });
-        // Tests run in parallel in one process. If other tests write, the quiet second begins
-        // later, so the test can check only a lower bound.
+        // Tests run in parallel in one process. While other tests write, the quiet second cannot
+        // begin, so this test can check only a lower bound of the wait.
         let (waited, settled) = wait_until_quiet(&mut |_| {}, Duration::from_secs(30)).expect("counters");
         worker.join().expect("it writes");
         assert!(!settled || waited >= Duration::from_millis(650), "{waited:?}");

@@ -1,4 +1,5 @@
-//! Counts the syncs of this process outside the engine, with ext4's tracepoints.
+//! Counts the syncs that this process makes. The source is ext4's tracepoints in the kernel, not
+//! the engine.
 //!
 //! The module does not use system call tracepoints. If one of them is enabled, *every* system call
 //! of *every* process takes the slow path, which costs a small `write` about 40 ns. Only syncs
@@ -36,7 +37,7 @@ const EVENTS: [&str; 3] = ["ext4_sync_file_enter", "ext4_sync_file_exit", "ext4_
 /// Counts the syncs of this process until it is dropped.
 pub struct Syncs(Trace<SyncCounter>);
 
-/// Number of finished syncs by kind since the start.
+/// The finished syncs since the start: count and duration for each kind of file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SyncReading {
     counts: BTreeMap<String, SyncCount>,
@@ -51,8 +52,8 @@ struct SyncCounter {
 }
 
 impl Syncs {
-    /// Starts to count this process's syncs on the file system of `dir`. The error gives the reason
-    /// why the syncs cannot be counted.
+    /// Starts to count this process's syncs on the file system of `dir`. If they cannot be counted,
+    /// the error gives the reason.
     pub fn start(dir: &Path) -> Result<Syncs, String> {
         let dir = fs::canonicalize(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
         let device = fs::metadata(&dir).map_err(|error| format!("{}: {error}", dir.display()))?.dev();
@@ -85,8 +86,8 @@ impl Syncs {
         ))
     }
 
-    /// Returns the numbers of all syncs that finished before this call. If the kernel lost events,
-    /// the result is an error, because each number may be wrong.
+    /// Returns, for each kind of file, the count of the syncs that finished before this call.
+    /// Returns an error if the kernel lost trace events, because each count may then be wrong.
     pub fn read(&self) -> Result<SyncReading, String> {
         let seen = self.0.read(|counter| counter.reading.clone());
         seen.map_err(|why| format!("syncs are not counted by the kernel: {why}"))

@@ -1,5 +1,6 @@
-//! Reads a tracefs instance (a private trace buffer of the kernel) continuously. The reading thread
-//! belongs to the ledger (the lab's cost counters), so its cost is not charged to the engine.
+//! Reads the kernel's trace continuously from a tracefs instance, which is a private trace buffer.
+//! The reading thread belongs to the ledger (the lab's cost counters), so its cost is not charged
+//! to the engine.
 use super::{own_threads::Registration, tracefs::Instance};
 use std::{
     fs::File,
@@ -76,7 +77,7 @@ impl<C: Counter> Drop for Trace<C> {
         if let Some((stop, reader)) = self.reader.take() {
             drop(stop);
             // The reading thread returns no result, so its panic is ignored. The events that it
-            // counted before the panic are still valid.
+            // counted before remain valid.
             reader.join().ok();
         }
     }

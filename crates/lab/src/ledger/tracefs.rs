@@ -1,5 +1,5 @@
-//! A private tracefs instance. Its trace buffer and its enabled events are separate from all other
-//! tracing on the machine.
+//! A tracefs instance: a private trace of the kernel. Its buffer and its enabled events are
+//! separate from all other tracing on the machine.
 //!
 //! The kernel keeps an instance after the process that created it has ended. The name of an
 //! instance therefore identifies its process (see [`process::identity`]), and the instances of

@@ -152,8 +152,8 @@ mod tests {
 
     const MILLISECOND: Duration = Duration::from_millis(1);
 
-    /// Returns a timeline with one get at each millisecond of `ms`. The latency of a get in µs
-    /// equals the number of its millisecond.
+    /// Returns a timeline with one get at each millisecond of `ms`. A get at millisecond n has a
+    /// latency of n µs.
     fn gets(began: Instant, ms: impl Iterator<Item = u32>) -> Timeline {
         let mut timeline = Timeline::since(began);
         for at in ms {
@@ -187,8 +187,7 @@ mod tests {
         assert_eq!(timeline.length(), SHORTEST * 4);
         assert_eq!(ops(&timeline, 2999), [40; 75]);
         assert_eq!(timeline.spans()[9].latencies(Kind::Get).unwrap().len(), 40);
-        // The test checks a pause of a minute between two operations. The timeline must not lose
-        // operations.
+        // Tests a pause of a minute between two operations. The timeline must not lose operations.
         let standing = gets(began, (0..10).chain([60_000]));
         assert_eq!(standing.length(), SHORTEST * 64);
         let counted = ops(&standing, 60_000);

@@ -1,5 +1,5 @@
-//! Measures the processor time that other processes use during a cell (one engine in one round).
-//! Processor time of this run is excluded, and so is time that the kernel spends for this run.
+//! Measures how much processor time other processes use during a cell (one engine in one round).
+//! The time of this run is excluded, and so is the time that the kernel spends for this run.
 //!
 //! Kernel threads do not count as other processes, because they perform writeback, journal commits
 //! and loop device I/O for the cell. Interrupts are excluded for the same reason. Time that a
@@ -121,8 +121,8 @@ mod tests {
             BTreeMap::from([(1, task(0)), (5, task(1)), (9, task(5)), (7, task(9)), (3, task(4)), (4, task(3))]);
         let own = |ancestor| tasks.keys().copied().filter(|pid| descends(&tasks, *pid, ancestor)).collect::<Vec<_>>();
         assert_eq!((own(5), own(3), own(8)), (vec![5, 7, 9], vec![3, 4], vec![]));
-        // The test checks that a child process of this run is never counted as another process,
-        // neither before nor after this process has waited for the child.
+        // Tests that a child process of this run is never counted as another process, neither
+        // before nor after this process has waited for the child.
         let before = ProcessorSample::take().unwrap();
         let mut child = process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(300));

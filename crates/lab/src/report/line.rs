@@ -11,7 +11,7 @@ use crate::cell::Row;
 pub struct Line {
     /// Name of the engine, in the form of `--engine`.
     pub engine: String,
-    /// Error of a round that failed and therefore has no figures.
+    /// Error of a round that failed. Such a round has no figures.
     pub error: Option<String>,
     /// Time of an operation in one thread, in µs.
     pub micros: Option<Estimate>,

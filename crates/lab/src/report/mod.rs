@@ -37,7 +37,7 @@ mod tests {
     /// Returns a plan and its records: two engines, `rounds` rounds, and the workloads
     /// `fillseq,readseq,readseq`. In each round, engine `b` takes twice as long as engine `a`. The
     /// times of different rounds differ by a larger factor. After its operations, `b` needs the
-    /// same time again until its background work has ended, while `a` needs no such time.
+    /// same time again for its background work, while `a` has no background work.
     pub(super) fn sample(rounds: u32) -> (Plan, Vec<Record>) {
         let workloads = ["fillseq", "readseq", "readseq"].map(String::from).to_vec();
         let engines = vec!["a".into(), "b:fast".into()];

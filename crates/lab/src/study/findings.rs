@@ -44,7 +44,7 @@ pub struct Entry {
     pub at: Vec<(String, String)>,
     /// The results of all rounds that ended without an error.
     pub rows: Vec<Row>,
-    /// Error of a round that failed and therefore has no figures.
+    /// Error of a round that failed. Such a round has no figures.
     pub error: Option<String>,
 }
 
@@ -176,9 +176,9 @@ impl Findings {
     }
 }
 
-/// Returns the axes and labels at which a figure is looked up: the figure's own axes, and the axes
-/// of `context` that the figure does not determine. The axis along which an exponent is fitted is
-/// omitted.
+/// Returns the axes and labels at which a figure is looked up. They are the figure's own axes, and
+/// those axes of `context` that the figure does not determine. The axis along which an exponent is
+/// fitted is omitted.
 fn bind_axes(figure: &Figure, context: &[(String, String)]) -> Vec<(String, String)> {
     let named = |axis: &String| figure.at.iter().any(|(known, _)| known == axis);
     let free = context.iter().filter(|(axis, _)| !named(axis) && figure.along.as_ref() != Some(axis));

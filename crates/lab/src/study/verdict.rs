@@ -198,8 +198,9 @@ mod tests {
         format!("[[expect]]\nthat = \"{that}\"\nbecause = \"a test\"\n")
     }
 
-    /// An engine that fails in one round gets no verdict from its other rounds. An interrupted
-    /// study gets no verdict from its finished part.
+    /// Tests that a figure of only some rounds is unknown. An engine that fails in one round gets
+    /// no verdict from its other rounds. An interrupted study gets no verdict from its finished
+    /// part.
     #[test]
     fn a_figure_of_some_rounds_only_is_unknown() {
         let broken_off = |row: Row| (row.round < 3).then_some(row);

@@ -1,6 +1,6 @@
-//! Workloads that write without an engine, to measure the device and the file system alone. They
-//! run with the engine `null`, which does nothing. There are `num` writes of `value_size` bytes
-//! each, and the bytes of these writes are the user bytes.
+//! Workloads that write files or devices without an engine, to measure the device and the file
+//! system alone. They run with the engine `null`, which does nothing. There are `num` writes of
+//! `value_size` bytes each. The user bytes are the bytes of these writes.
 //!
 //! `bare:sequential` and `bare:random` write one file with direct I/O. With the engine
 //! `null:device` they write the device itself. `bare:sequential` writes in order. `bare:random`

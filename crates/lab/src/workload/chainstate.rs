@@ -165,7 +165,8 @@ impl Stage for Chainstate {
 mod tests {
     use super::*;
 
-    /// The bytes of a delete are those of a key. The bytes of a put are those of a key and a value.
+    /// Tests that a burst has 2 MiB. A delete counts as the bytes of its key, a put as those of its
+    /// key and its value.
     #[test]
     fn a_burst_has_two_mib() {
         for value_bytes in [1, 40, 400, 100_000] {

@@ -1,5 +1,5 @@
-//! The keys of the benchmarks. The driver numbers keys, and this module maps the number of a key to
-//! the bytes of the key.
+//! The keys of the benchmarks. In the driver a key is only a number, and this module maps the
+//! number to the bytes of the key.
 use super::{rng::mix, zipf::fnv64};
 use anyhow::{Result, ensure};
 

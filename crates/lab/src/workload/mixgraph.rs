@@ -32,8 +32,8 @@ const PUTS: u64 = 140;
 /// is a e^(bx) + c e^(dx).
 const RANGES: u64 = 30;
 const POPULARITY: [f64; 4] = [14.18, -2.917, 0.0164, -0.08082];
-/// Parameters of a x^b. This is the share of the accesses to a range that its x most popular keys
-/// receive.
+/// The parameters a and b of the popularity of keys in a range: the x most popular keys receive the
+/// share a x^b of all accesses to the range.
 const KEYS_A: f64 = 0.002312;
 const KEYS_B: f64 = 0.3467;
 /// Distribution of the sizes of values, in bytes.
@@ -202,24 +202,25 @@ mod tests {
         let expected_of = |share: &f64| draws as f64 * share / total;
         let chi = chi_square(&counts, &shares.iter().map(expected_of).collect::<Vec<_>>());
         // The chi-square statistic has 29 degrees of freedom, so its mean is 29 and its standard
-        // deviation is 7.6. The bound is five deviations above the mean. Before the comparison the
-        // test sorts the counts, which can only lower the statistic.
+        // deviation is 7.6. The bound is five deviations above the mean. The counts are sorted
+        // before the comparison, which can only lower the statistic.
         assert!(chi < 67.0, "{chi}");
         let hottest = counts[29] as f64 / expected[29];
         assert!((0.9..1.1).contains(&hottest), "{hottest}");
     }
 
-    /// Returns the probability that a value is between two neighbouring edges, for each such pair,
-    /// and the probability that a value is beyond the last edge. `below` is the distribution
-    /// function; each probability is a difference of two of its values.
+    /// Returns the probabilities of the ranges into which `edges` divide the drawn numbers: for
+    /// each pair of neighbouring edges, the probability that a number is between them, and at the
+    /// end the probability that it is beyond the last edge. `below` is the distribution function;
+    /// each probability is a difference of two of its values.
     fn shares(edges: &[u64], below: &dyn Fn(f64) -> f64) -> Vec<f64> {
         let mut before = 0.0;
         let upto = edges.iter().map(|edge| below(*edge as f64)).chain([1.0]);
         upto.map(|upto| upto - std::mem::replace(&mut before, upto)).collect()
     }
 
-    /// The x most popular keys of a range receive the share a x^b of the accesses to the range. A
-    /// hash determines which keys these are.
+    /// Tests the popularity of keys in a range. The x most popular keys of a range must receive the
+    /// share a x^b of the accesses to the range. A hash determines which keys these are.
     #[test]
     fn keys_of_a_range_follow_the_published_power_by_chi_square() {
         let (mut rng, draws) = (Rng::new(9, 9), 1_000_000u64);
@@ -234,9 +235,9 @@ mod tests {
         assert!(chi < 52.0, "{chi}: {counts:?}");
     }
 
-    /// The distribution function of sizes is F(x) = 1 - (1 + k x / sigma)^(-1 / k). Sizes are
-    /// rounded to whole numbers. A size above the limit is reduced modulo the limit, as in the
-    /// original.
+    /// Tests the sizes of values and the lengths of scans. Their distribution function is F(x) = 1
+    /// - (1 + k x / sigma)^(-1 / k). Sizes are rounded to whole numbers. A size above the limit is
+    /// reduced modulo the limit, as in the original.
     #[test]
     fn values_and_scans_follow_the_published_pareto_by_chi_square() {
         let (mut rng, draws) = (Rng::new(11, 11), 1_000_000u64);

@@ -9,10 +9,10 @@
 //! generation again when the store acknowledges a change during which no other change of the key
 //! was pending. That change is newer than all others.
 //!
-//! Accesses to random keys miss all processor caches in this model, as they do in the store, but
-//! only the cost of the store is to be measured. While one thread works, the model therefore has
-//! only one byte per key, the generation modulo 256. With eight bytes per key, the model would cost
-//! 0.3 µs per operation on a million keys.
+//! In this model, accesses to random keys miss all processor caches, as they do in the store. Only
+//! the store's cost is to be measured, so the model must be small. While one thread works, it
+//! therefore has only one byte per key, the generation modulo 256. With eight bytes per key, the
+//! model would cost 0.3 µs per operation on a million keys.
 use std::sync::atomic::{
     AtomicU8, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -174,13 +174,15 @@ impl Model {
         }
     }
 
-    /// Returns the oldest generation that a read of this key may return if the read begins now.
+    /// Returns the oldest value of this key that a read may return if the read begins now, as a
+    /// generation (number of changes of the key).
     #[inline]
     pub fn floor(&self, number: u64) -> u32 {
         self.slot(number).floor()
     }
 
-    /// Returns the newest generation that a read of this key may return if the read ends now.
+    /// Returns the newest value of this key that a read may return if the read ends now, as a
+    /// generation (number of changes of the key).
     #[inline]
     pub fn newest(&self, number: u64) -> u32 {
         self.slot(number).newest

@@ -224,8 +224,8 @@ pub struct Batch {
     pending: Vec<(Pending, usize)>,
 }
 
-/// Checks a scan while it runs. It walks over all expected keys in order, and the scan must return
-/// the next key that is present.
+/// Checks a scan while it runs. It walks over the expected keys in order; each entry that the scan
+/// returns must be the next expected key that is present.
 pub struct ExpectedScan<'a> {
     content: &'a Content,
     /// The positions in key order that remain: `next .. end`, from the last one down if `reverse`.

@@ -55,7 +55,8 @@ pub fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Returns a number for a text. It serves as the label of a stream, so that streams have names.
+/// Returns a number that is computed from a text. As the label of a random stream, it gives the
+/// stream a name.
 pub fn label(text: &str) -> u64 {
     text.bytes().fold(GOLDEN, |sum, byte| mix(sum ^ u64::from(byte)))
 }

@@ -1,5 +1,5 @@
-//! The interface to a stage of a workload (one measured part of it), and the parameters of a
-//! stage.
+//! The interface to a stage of a workload, and the parameters of a stage. A stage is a part of the
+//! workload that is measured separately.
 use super::{
     rng::{Rng, label, mix},
     store::Store,

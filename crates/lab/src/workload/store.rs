@@ -96,7 +96,7 @@ impl Content {
         Ok(())
     }
 
-    /// Returns the number of the key at position `place` in key order.
+    /// Returns the key at position `place` in key order, as its number.
     #[inline]
     pub fn at(&self, place: u64) -> u64 {
         self.order.as_ref().map_or(place, |order| u64::from(order.sorted[place as usize]))

@@ -45,8 +45,8 @@ pub const LIST: [(&str, &str); 9] = [
 
 /// Maximum length of a scan in records.
 const SCAN_MAX: u64 = 100;
-/// Number of locks for the changes of records. The changes of one record always have the same
-/// lock.
+/// Number of mutexes that serialize the changes of records. All changes of one record use the same
+/// mutex.
 const LOCKS: usize = 1024;
 
 /// A YCSB workload: the load of the records, or a workload on the loaded records.

@@ -1,4 +1,5 @@
-//! YCSB's original number generators (brianfrankcooper/YCSB 0.17).
+//! Random number generators with Zipfian distributions, as in the original YCSB
+//! (brianfrankcooper/YCSB 0.17).
 use super::rng::Rng;
 
 /// The exponent θ of YCSB.
@@ -133,9 +134,9 @@ mod tests {
         assert!((zipf.zeta - fresh.zeta).abs() < 1e-12 && (zipf.eta - fresh.eta).abs() < 1e-12);
     }
 
-    /// The generator (Gray et al.) is exact for the first two numbers and an approximation for the
-    /// others. The test therefore compares the first two numbers with Zipf's law, and the others
-    /// with the generator's own formula.
+    /// Tests the Zipfian generator (Gray et al.), which is exact for the first two numbers and an
+    /// approximation for the others. The test compares the first two with Zipf's law, and the
+    /// others with the generator's own formula.
     #[test]
     fn zipfian_by_chi_square() {
         let (items, draws) = (1000u64, 1_000_000u64);
@@ -147,9 +148,9 @@ mod tests {
         assert!(chi < 1223.0, "{chi}: more than five deviations above 999 degrees of freedom");
     }
 
-    /// The test computes the share of each place from the first million items, which a hash
-    /// distributes over the places. All further items are so many and so rare that every place gets
-    /// an equal share of them.
+    /// Tests the scrambled distribution. The share of each place is computed from the first million
+    /// items, which a hash distributes over the places. All further items are so many and so rare
+    /// that every place gets an equal share of them.
     #[test]
     fn scrambled_by_chi_square() {
         let (places, draws, distinguished) = (1000usize, 1_000_000u64, 1_000_000u64);

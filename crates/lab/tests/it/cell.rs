@@ -1,5 +1,5 @@
-//! Tests that a cell (one engine in one round) reports exactly the costs of its engine. The engine
-//! of most tests is a fake whose costs are known.
+//! Tests that a cell (the run of one engine in one round) reports exactly the costs of its engine.
+//! Most tests use a fake engine whose costs are known.
 use std::{
     sync::{Mutex, MutexGuard},
     time::Duration,
@@ -13,8 +13,8 @@ use terrace_lab::{
 };
 use terrace_peers::require;
 
-/// Returns a lock that permits only one cell at a time. The kernel's counters cover the whole
-/// process, so two cells in one process would be counted together.
+/// Returns a lock that only one cell at a time can take. The kernel's counters cover the whole
+/// process, so two cells that ran at the same time would be counted together.
 fn exclusive() -> MutexGuard<'static, ()> {
     static LOCK: Mutex<()> = Mutex::new(());
     LOCK.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -29,8 +29,8 @@ fn spec(workloads: &str) -> CellSpec {
     }
 }
 
-/// Runs a cell with its own directory and returns its rows (results). The directory is on a disk,
-/// because the kernel counts no bytes of a tmpfs.
+/// Runs a cell in a directory of its own and returns its rows (results). The directory is on a
+/// disk, because the kernel counts no bytes of a tmpfs.
 fn rows(spec: &CellSpec, fake: &Fake) -> Vec<Row> {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory for the store");
     rows_of(&CellSpec { dir: dir.path().into(), ..spec.clone() }, fake)
@@ -145,8 +145,9 @@ fn the_device_counts_the_written_bytes() {
     assert!(row.device_flushes >= Some(1) && row.journal_commits >= Some(1), "the lab's own sync, at least");
 }
 
-/// The engine `null` stores nothing, so all writes are lost. A driver that checks results must
-/// find the loss at the first read. A driver that does not check results must report no error.
+/// Tests the engine `null`, which stores nothing, so that all writes are lost. A driver that checks
+/// results must find the loss at the first read. A driver that does not check results must report
+/// no error.
 #[test]
 fn answers_are_checked_unless_the_spec_says_otherwise() {
     let _exclusive = exclusive();
@@ -269,8 +270,8 @@ fn every_workload_runs_and_verifies_on_terrace() {
     }
 }
 
-/// Workloads that write without an engine must report exactly the bytes that they write. A stage
-/// that cannot run must report an error.
+/// Tests workloads that write without an engine. They must report exactly the bytes that they
+/// write. If a stage of such a workload cannot run, an error must be reported.
 #[test]
 fn writes_without_an_engine_are_counted_as_written() {
     let _exclusive = exclusive();
@@ -294,7 +295,7 @@ fn writes_without_an_engine_are_counted_as_written() {
     assert!(refused[0].error.as_ref().unwrap().contains("a multiple of 4096"), "{:?}", refused[0].error);
 }
 
-/// If the workload writes to a device without a file system, the device must receive only the
+/// Tests a workload that writes to a device without a file system. The device must receive only the
 /// bytes that the workload writes.
 #[test]
 fn only_the_written_bytes_reach_a_bare_device() {
@@ -322,8 +323,8 @@ fn only_the_written_bytes_reach_a_bare_device() {
     device.remove().expect("it is not in use");
 }
 
-/// If other programs write to the device during a workload, the cell must report an error instead
-/// of a result.
+/// Tests a device to which another program writes during a workload. The cell must report an error
+/// instead of a result.
 #[test]
 fn a_shared_device_is_an_error_instead_of_a_row() {
     let _exclusive = exclusive();
@@ -339,7 +340,7 @@ fn a_shared_device_is_an_error_instead_of_a_row() {
     let stranger = device.dir.parent().expect("the mount point").join("stranger");
     let rows = std::thread::scope(|scope| {
         scope.spawn(|| {
-            // The other program writes 1 MiB during the first of the two fills. This fill takes a
+            // The other program writes 1 MiB during the first of the two fill stages, which takes a
             // second.
             while !device.dir.join("store/fake.log").metadata().is_ok_and(|log| log.len() > 100 * 4096) {
                 std::thread::yield_now();
@@ -356,8 +357,9 @@ fn a_shared_device_is_an_error_instead_of_a_row() {
     assert!(error.contains("not reported: others wrote") && error.contains("% of all"), "{error}");
 }
 
-/// The `value_log` bytes contain each value once. The bytes of values that GC (garbage collection
-/// of the value log) moves must be counted separately.
+/// Tests how bytes of the value log are counted. The `value_log` bytes must contain each value
+/// once. The bytes of values that GC (garbage collection of the value log) moves must be counted
+/// separately.
 #[test]
 fn value_log_bytes_are_counted_by_purpose() {
     let _exclusive = exclusive();
@@ -373,8 +375,8 @@ fn value_log_bytes_are_counted_by_purpose() {
     assert!(rows.iter().all(|row| !row.bytes.engine_by_purpose.as_ref().unwrap().contains_key("wal")));
 }
 
-/// Obsolete files must be deleted before the space of a stage is measured, even if their deletion
-/// waits for a journal commit.
+/// Tests that obsolete files are deleted before the space of a stage is measured, even if their
+/// deletion waits for a journal commit.
 #[test]
 fn a_stage_ends_when_all_of_it_is_durable() {
     let _exclusive = exclusive();
@@ -401,7 +403,8 @@ fn compaction_bytes_are_reported_by_level() {
     }
 }
 
-/// The causes of the device's bytes must also be known for a store with one file per entry.
+/// Tests that the causes of the bytes on the device are also known for a store that has one file
+/// per entry.
 #[test]
 fn entry_files_count_as_tables() {
     let _exclusive = exclusive();
@@ -415,8 +418,8 @@ fn entry_files_count_as_tables() {
     assert!(causes["tables"] < 5500 * 4096 && !causes.contains_key("unknown"), "{causes:?}");
 }
 
-/// A memory limit must also limit the page cache. With a small limit, recently read data must be
-/// read from the device again. Without a limit, it must be read from memory.
+/// Tests that a memory limit also limits the page cache. With a small limit, recently read data
+/// must be read from the device again. Without a limit, it must be read from memory.
 #[test]
 fn a_memory_limit_limits_the_page_cache() {
     let _exclusive = exclusive();

@@ -1,5 +1,6 @@
-//! Crash tests with a real ext4. They check that Terrace fulfils its durability contract, and that
-//! a campaign finds intentional faults. The tests need root, FUSE and loop devices.
+//! Crash tests of stores on a real ext4. They check that Terrace fulfils its durability contract,
+//! and that a campaign finds the faults of deliberately faulty stores. They need root, FUSE and
+//! loop devices.
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use std::{
     env, fs,
@@ -32,14 +33,14 @@ use terrace_storage::bpf::{CommitIterator, DEFAULT_PIN_PATH};
 const CAMPAIGN: &str = "TERRACE_TEST_CRASH_CAMPAIGN";
 const ROLE: &str = "TERRACE_TEST_CRASH_WORKER";
 
-/// Returns whether the tests run whole campaigns. `make full` requests this. Otherwise they run a
-/// short sample of each campaign.
+/// Returns whether the tests run whole campaigns, as `make full` requests. If not, they run a short
+/// sample of each campaign.
 fn is_full() -> bool {
     std::env::var_os("TERRACE_FULL").is_some()
 }
 
-/// Entry point of the worker process, which this test binary starts. The worker mounts and judges
-/// the crash states.
+/// Entry point of the worker process. This test binary starts itself as a worker, which mounts the
+/// crash states and judges them.
 #[test]
 fn role_of_a_worker() {
     if env::var_os(ROLE).is_some() {
@@ -65,7 +66,8 @@ fn command() -> Command {
     command
 }
 
-/// Runs a campaign of `states` crash states. Returns `None` if this machine lacks a requirement.
+/// Runs a campaign of `states` crash states and returns its result. Returns `None` if this machine
+/// lacks a requirement.
 fn campaign(work: &Path, engine: &str, states: u64, control: Option<NegativeControl>) -> Option<Tally> {
     can_mount(work)?;
     Some(run(&plan(work, engine, states, control)))
@@ -92,7 +94,7 @@ fn plan(work: &Path, engine: &str, states: u64, control: Option<NegativeControl>
     }
 }
 
-/// Tests every durability mode against the promises that the mode makes. The preset `noblsm`, for
+/// Tests every durability mode against the promises that this mode makes. The preset `noblsm`, for
 /// example, waits for journal commits instead of syncing.
 #[test]
 fn terrace_keeps_the_contract() {
@@ -122,9 +124,9 @@ fn terrace_keeps_the_contract() {
     }
 }
 
-/// An emulated machine is killed while it fills a store. It boots again, judges the store and
-/// continues to fill it, until it is killed again. Every batch that was promised before a kill
-/// must be present after it.
+/// Tests an emulated machine that is killed while it fills a store. It boots again, judges the
+/// store and continues to fill it, until it is killed again. Every batch that was promised as
+/// durable before a kill must be present after it.
 #[test]
 fn a_killed_machine_has_all_promised_batches() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -138,9 +140,9 @@ fn a_killed_machine_has_all_promised_batches() {
     assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "leftovers");
 }
 
-/// A drive repeatedly loses power while a store on it is under load. The test runs with a store on
-/// a file system, and with one on the drive itself. It also checks that the campaign finds missing
-/// syncs.
+/// Tests a drive that repeatedly loses power while a store on it is under load. The store is on a
+/// file system in one run, and directly on the drive in another run. The campaign must also find
+/// that syncs are missing if the store makes none.
 #[test]
 fn a_store_under_load_has_all_promised_batches_after_each_cut() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -158,16 +160,16 @@ fn a_store_under_load_has_all_promised_batches_after_each_cut() {
         assert_eq!((tally.states, tally.failed), (states, 0), "ORACLE: {engine}: {tally:?}");
         assert!(tally.events > 1000, "almost nothing was written: {tally:?}");
     }
-    // Without syncs, the kernel may by chance have written all data before a power cut. It is very
-    // unlikely that this happens before each of 20 power cuts.
+    // Even without syncs, the kernel may by chance have written all data before a power cut. It is
+    // very unlikely that this happens before each of 20 power cuts.
     let tally = run("terrace:leveldb", 20, Some(NegativeControl::Unsynced));
     assert!(tally.by_kind.contains_key("LOST"), "UNSEEN: {tally:?}");
     fs::remove_dir_all(dir.path().join("kept")).expect("failing states were saved");
     assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "leftovers");
 }
 
-/// Another process may unmount a file system after a worker has started. The worker must not keep
-/// this mount in use.
+/// Tests that a worker does not keep a mount in use. Another process must be able to unmount a file
+/// system after the worker has started.
 #[test]
 fn a_worker_does_not_keep_mounts_of_others_in_use() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -206,9 +208,9 @@ fn a_worker_does_not_keep_mounts_of_others_in_use() {
     assert!(!kept, "the worker still has it");
 }
 
-/// A worker in a private mount namespace is started while a file system on a drive is mounted.
-/// When other processes unmount the file system and stop the drive, the drive must disappear,
-/// although the worker is still running.
+/// Tests a worker that starts in a private mount namespace while a file system on a drive is
+/// mounted. When other processes then unmount the file system and stop the drive, the drive must
+/// disappear, although the worker is still running.
 #[test]
 fn a_worker_does_not_keep_other_drives_in_use() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -249,9 +251,10 @@ fn a_worker_does_not_keep_other_drives_in_use() {
     assert!(is_gone, "the worker still has it: {stopped:?}");
 }
 
-/// Equal seeds do not select equal crash states here, because the threads of ext4 determine the
-/// requests between two flushes. If the device ignores flushes, data is lost in 43 to 67 of 200
-/// crash states. In a sample of 40 states, data may very rarely be lost in only 4.
+/// Tests that campaigns find deliberate faults. Equal seeds do not select equal crash states here,
+/// because the threads of ext4 determine the requests between two flushes. If the device ignores
+/// flushes, data is lost in 43 to 67 of 200 crash states. In a sample of 40 states, data may very
+/// rarely be lost in only 4.
 #[test]
 fn intentional_faults_are_found() {
     for (name, control) in NegativeControl::ALL {
@@ -265,10 +268,11 @@ fn intentional_faults_are_found() {
     }
 }
 
-/// LevelDB does not sync a completed WAL before it acknowledges synced writes to the next WAL. A
-/// power cut in this period can leave a hole in the history. LevelDB's compaction ends the period,
-/// whose length depends on LevelDB's threads, so a history may show no hole. The test then
-/// continues with the next history.
+/// Tests that a campaign finds the hole that LevelDB can leave in the history, and that a saved
+/// crash state reproduces it. LevelDB does not sync a completed WAL before it acknowledges synced
+/// writes to the next WAL, so a power cut in this period can lose earlier writes than these. The
+/// period ends with LevelDB's compaction, and its length depends on LevelDB's threads. A history
+/// may therefore show no hole; the test then continues with the next history.
 #[test]
 fn leveldb_s_hole_is_found_and_a_saved_state_reproduces_it() {
     let Some(_) = require("leveldb", Library::load()) else { return };
@@ -284,8 +288,8 @@ fn leveldb_s_hole_is_found_and_a_saved_state_reproduces_it() {
     assert_eq!(again.err().as_deref(), kept["reason"].as_str());
 }
 
-/// The test kills the process that serves the devices of a campaign. The campaign's worker
-/// processes must then end, and cleanup must remove all leftovers.
+/// Tests cleanup after a campaign whose device server is killed. The campaign's worker processes
+/// must then end, and cleanup must remove all mounts and devices that are left.
 #[test]
 fn cleanup_removes_all_leftovers_of_a_killed_campaign() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -1,5 +1,5 @@
-//! Tests the cost of the benchmark driver itself: it must not allocate memory per operation.
-//! `cargo xtask counts` measures the instructions of the driver.
+//! Tests that the benchmark driver itself allocates no memory per operation. `cargo xtask counts`
+//! measures the driver's instructions.
 #[path = "../../../engine/tests/it/common/alone.rs"]
 mod alone;
 #[path = "../../../engine/tests/it/common/counting.rs"]
@@ -11,7 +11,7 @@ use terrace_lab::{
     workload::{self, Job, store::Store},
 };
 
-/// Returns the number of allocations during one stage, with an engine that does nothing.
+/// Returns how many allocations one stage makes with an engine that does nothing.
 fn allocations(name: &str, num: u64, histogram: bool) -> u64 {
     let spec = CellSpec { num, histogram, ..CellSpec::default() };
     let mut store = Store::at(&Null { on_device: false }, &spec).expect("the sizes fit");

@@ -1,9 +1,9 @@
-//! Tests the ledger against independent sources: `strace`, the sizes of files, and the file
-//! system's own counters.
+//! Tests of the ledger, which counts the syncs and bytes of a process. Its counts are compared with
+//! independent sources: `strace`, the sizes of files, and the file system's own counters.
 //!
 //! A ledger counts its whole process, so each measurement runs in a child process. The child is
-//! this test binary with the name of a measurement in its environment. It writes its result to the
-//! file that `ANSWER` names.
+//! this test binary; an environment variable has the name of the measurement. The child writes its
+//! result to the file that the variable `ANSWER` names.
 use std::{
     collections::BTreeMap,
     env,
@@ -128,7 +128,7 @@ fn syncs_counted_by_the_kernel_match_strace() {
     for line in text.lines().filter(|line| line.contains("sync(") || line.contains("syncfs(")) {
         *expected.entry(kind_in(line)).or_insert(0) += 1;
     }
-    // strace also shows the sync with which the ledger tests the kernel's trace. The ledger does
+    // strace also shows a sync that the ledger makes to test the kernel's trace. The ledger does
     // not count this sync.
     *expected.get_mut("directory").expect("the probe at least") -= 1;
     let expected: String = expected.iter().map(|(kind, count)| format!("{kind} {count}\n")).collect();
@@ -154,7 +154,7 @@ fn kind_in(line: &str) -> &'static str {
 }
 
 /// Writes 3 MiB that remain, and 1 MiB that is deleted before the kernel writes it to the device.
-/// Then compares the counters of the ledger with these sizes.
+/// Then compares the ledger's byte counters with these sizes.
 fn bytes(dir: &Path, node: &Path) -> String {
     let mut ledger = Ledger::open(dir, Some(node));
     let before = ledger.mark();
@@ -173,7 +173,7 @@ fn bytes(dir: &Path, node: &Path) -> String {
     assert!(((3 << 20)..(4 << 20)).contains(&device), "the deleted file never reached the device: {device}");
     let process = process_write_bytes.expect("the kernel counts");
     // The kernel also charges the blocks of directories and inodes to the process. Together they
-    // are much smaller than one of the files.
+    // are much smaller than either file.
     assert!(process.abs_diff(3 << 20) <= 64 << 10, "process {process}");
     assert!(device_flushes.is_some_and(|flushes| flushes > 0), "the sync flushed the device: {notes:?}");
     "same".into()
@@ -190,8 +190,8 @@ fn bytes_of_process_and_device_match_the_files_and_ext4() {
     assert_eq!(size, 3 << 20);
 }
 
-/// Writes files of several kinds while another file already exists. Then compares the causes of
-/// the device's bytes with the sizes of the files.
+/// Writes files of several kinds while another file already exists. Then compares the bytes that
+/// the ledger attributes to each kind of file with the sizes of the files.
 fn causes(dir: &Path, node: &Path) -> String {
     fs::write(dir.join("000001.ldb"), vec![1; 1 << 20]).expect("written");
     nix::unistd::syncfs(File::open(dir).expect("opened")).expect("synced");
@@ -251,8 +251,8 @@ fn settle_after_work(dir: &Path) -> String {
         }
     });
     let chatter = File::create(dir.join("progress")).expect("created");
-    // The bytes that `progress` writes must not be counted as the engine's. If they were, the
-    // process would never be quiet, and the wait would not end.
+    // The bytes that the progress callback writes must not be counted as the engine's. If they
+    // were, the process would never be quiet, and the wait would not end.
     let settled = settle(&mut ledger, &mut |_| (&chatter).write_all(b".").expect("written")).expect("settled");
     work.join().expect("it writes");
     assert!(settled.settled);
@@ -270,8 +270,9 @@ fn settling_takes_as_long_as_the_remaining_work() {
     assert_eq!(answer, "settled", "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Returns four times in ns: of a small write without and with a ledger, and of a small write with
-/// a sync without and with a ledger. Each time is the median of several measurements.
+/// Returns four times in ns: a small write without a ledger, the same with a ledger, a small write
+/// with a sync without a ledger, and the same with a ledger. Each time is the median of several
+/// measurements.
 fn cost(dir: &Path) -> String {
     let path = dir.join("000001.log");
     let mut windows = [const { [const { Vec::new() }; 2] }; 2];
@@ -302,9 +303,10 @@ fn cost(dir: &Path) -> String {
     format!("{write} {counted_write} {sync} {counted_sync}")
 }
 
-/// The command `cargo test --release -p terrace-lab --test it being_counted -- --nocapture` prints
-/// the figures, preferably on an idle machine. The assertion must hold on a busy machine, too, so
-/// its bound is wide: the ledger must not become the main cost of a call.
+/// Tests that the ledger does not make calls much slower. The command `cargo test --release -p
+/// terrace-lab --test it being_counted -- --nocapture` prints the times, preferably on an idle
+/// machine. The assertion must hold on a busy machine too, so its bound is wide: the ledger must
+/// not become the main cost of a call.
 #[test]
 fn being_counted_costs_little() {
     let dir = tempfile::tempdir().expect("a directory");

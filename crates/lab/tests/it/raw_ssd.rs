@@ -1,8 +1,8 @@
-//! Measures the cost of a store without a file system on an SSD in steady state, with and without
+//! Measures what a store without a file system costs on an SSD in steady state, with and without
 //! discards. The figures are the bytes written to the drive, and the bytes programmed into flash
-//! for each of them (WA2). Before the store is created, the drive is filled and overwritten until
-//! its write amplification is constant. All sizes are those of the profile `ssd-s`, reduced by the
-//! same factor. The seed determines all operations.
+//! for each of these bytes (WA2). Before the store is created, the drive is filled and overwritten
+//! until its write amplification is constant. All sizes are those of the profile `ssd-s`, reduced
+//! by the same factor. The seed determines all operations.
 use std::sync::Arc;
 use terrace::{Db, Options, WriteBatch, WriteOptions};
 use terrace_device::{
@@ -22,8 +22,8 @@ const CAPACITY: u64 = 64 << 20;
 const KEYS: usize = 42_000;
 const VALUE_BYTES: usize = 1000;
 
-/// Returns the profile `ssd-s` with superblocks of one sixty-fourth of their size. The number of
-/// superblocks is the same.
+/// Returns the profile `ssd-s` with superblocks of one sixty-fourth of the size and the same count
+/// of superblocks.
 fn profile() -> Profile {
     let whole = Profile::named("ssd-s").expect("a profile of that name");
     Profile { capacity_bytes: CAPACITY, pages_per_block: 4, latency: None, ..whole }
@@ -52,8 +52,8 @@ fn store(discards: bool, sizes: Sizes) -> (Arc<Ssd>, Arc<RawFs>, Db) {
     let drive = Arc::new(Ssd::with(ftl, Box::new(Memory::new(CAPACITY).unwrap())).unwrap());
     let below: Arc<dyn BlockDevice> = if discards { drive.clone() } else { Arc::new(Deaf::new(drive.clone())) };
     let device = Arc::new(Cached::new(below));
-    // The wrapper `Deaf` ignores discards. Without it, formatting would discard the drive's
-    // previous contents, and the drive would be as new.
+    // The wrapper `Deaf` makes the drive ignore discards. Without it, formatting would discard the
+    // drive's previous contents, and the drive would not be in steady state any more.
     raw::format(&Deaf::new(device.clone()), sizes, 1).unwrap();
     let fs = RawFs::new(device, "drive");
     let options = options();
@@ -63,7 +63,8 @@ fn store(discards: bool, sizes: Sizes) -> (Arc<Ssd>, Arc<RawFs>, Db) {
 }
 
 /// Overwrites random keys until the host has written `passes` times the drive's capacity. Returns
-/// the drive's counts for each pass (one capacity), and the highest share of used slots.
+/// the drive's counters for each pass (writes of one capacity), and the highest share of used
+/// slots.
 fn run(discards: bool, passes: u64) -> (Vec<Counts>, f64) {
     let (drive, fs, db) = store(discards, Sizes { slot_bytes: 8 << 10, unit_slots: 64 });
     let slots = fs.superblock().unwrap().slots();
@@ -99,9 +100,9 @@ fn a_full_drive_in_steady_state_relocates_almost_nothing() {
     }
 }
 
-/// Puts 16,000 entries in batches of `pairs` entries. If `sync`, each batch is synced. Returns
-/// three numbers of bytes: those written to the drive, those that the store wrote to its WAL, and
-/// those that the store wrote elsewhere.
+/// Puts 16,000 entries in batches of `pairs` entries. If `sync` is set, each batch is synced.
+/// Returns three byte counts: the bytes written to the drive, the bytes that the store wrote to its
+/// WAL, and the bytes that it wrote elsewhere.
 fn fill(pairs: usize, sync: bool) -> [u64; 3] {
     let (drive, _, db) = store(true, Sizes { slot_bytes: 64 << 10, unit_slots: 16 });
     let before = drive.counts().host_bytes;

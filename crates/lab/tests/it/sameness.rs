@@ -1,9 +1,10 @@
-//! Tests that the same seed gives the same operations, for every engine and in every version.
+//! Tests that the same seed yields the same workload operations, for every engine and in every
+//! version of Terrace.
 use crate::common;
 use common::operations;
 use terrace_lab::{cell::CellSpec, workload::ycsb::Update};
 
-/// Returns a checksum for each stage of the workloads, over all operations of the stage.
+/// Runs the workloads and returns a checksum for each stage, over all operations of the stage.
 fn checksums(seed: u64, workloads: &[&str]) -> Vec<u64> {
     operations(CellSpec { num: 2000, seed, ..CellSpec::default() }, workloads)
         .into_iter()
@@ -78,7 +79,7 @@ fn operations_are_frozen() {
     assert_eq!(sums, frozen);
 }
 
-/// Covers operations that `operations_are_frozen` lacks: synced writes and large values (a
+/// Tests the operations that `operations_are_frozen` lacks: synced writes and large values (a
 /// thousandth of `num`), updates with a merge, and reads of the whole store.
 #[test]
 fn rarer_operations_are_frozen() {

@@ -1,5 +1,5 @@
-//! Tests that the operations, scans and keys of workloads have the shares that the authors of the
-//! workloads published. The chi-square statistic determines whether a difference is chance.
+//! Tests that the shares of operations, scans and keys in a workload are those that the workload's
+//! authors published. The chi-square statistic decides whether a difference can be chance.
 use crate::common;
 use common::{Operations, operations};
 use terrace_lab::cell::CellSpec;
@@ -11,15 +11,15 @@ fn chi_square(pairs: impl IntoIterator<Item = (u64, f64)>) -> f64 {
     pairs.into_iter().map(|(count, expected)| (count as f64 - expected).powi(2) / expected).sum()
 }
 
-/// Runs `workloads` in order and returns the operations of the last one.
+/// Runs `workloads` in order and returns the recorded operations of the last one.
 fn last(num: u64, workloads: &[&str]) -> Operations {
     let spec = CellSpec { num, reads: Some(OPS), ..CellSpec::default() };
     operations(spec, workloads).pop().expect("there is one")
 }
 
-/// Compares the shares of operations with the published ones. Those of YCSB are in its package,
-/// those of mixgraph in section 6 of its paper (FAST 2020). A read-modify-write is counted as a
-/// put only.
+/// Tests the shares of operations against the published ones. Those of YCSB are in its package,
+/// those of mixgraph in section 6 of its paper (FAST 2020). A read-modify-write is counted only as
+/// a put.
 #[test]
 fn operations_have_their_published_shares() {
     for (load, name, [gets, puts, scans]) in [
@@ -63,7 +63,7 @@ fn scan_lengths_of_ycsb_are_uniform_from_1_to_100() {
     assert!(chi < 169.5, "{chi}: {counts:?}");
 }
 
-/// All keys must be equally likely in the reads of `readrandom`.
+/// Tests that `readrandom` reads all keys with equal probability.
 #[test]
 fn keys_of_db_bench_are_read_uniformly() {
     let operations = last(1000, &["fillseq", "readrandom"]);

@@ -1,6 +1,7 @@
-//! Tests durability trackers (the part that detects when files are durable) on a recorded device
-//! with a real ext4. If a tracker has reported a file as committed, the file must be complete on a
-//! device that has lost all unflushed data. The tests need root, FUSE and loop devices.
+//! Tests of durability trackers (the part of a store that detects when files are durable) on a
+//! recorded device with a real ext4. Once a tracker has reported a file as committed, the file must
+//! be complete on a copy of the device that has lost all unflushed data. The tests need root, FUSE
+//! and loop devices.
 use nix::{
     mount::{MntFlags, MsFlags, mount, umount2},
     sched::{CloneFlags, unshare},
@@ -27,7 +28,7 @@ use terrace_storage::{DurabilityHandle, DurabilityMode, Watch};
 
 const DEVICE_BYTES: u64 = 64 << 20;
 const FILES: u64 = 16;
-/// Maximum number of files that wait for a commit at the same time. Because several wait, files
+/// Maximum count of files that wait for a commit at the same time. There are several, so that files
 /// are written at any moment between two commits.
 const IN_FLIGHT: usize = 6;
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -48,14 +49,14 @@ struct Journal {
 }
 
 const ORDERED: Journal = Journal { features: "none", options: "commit=1" };
-/// ext4 with other journal modes. In the first, data is written through the journal. In the
+/// ext4 with other journal modes. In the first, file data is also written to the journal. In the
 /// second, data and metadata are written in any order.
 const OTHERS: [Journal; 2] = [
     Journal { features: "none", options: "commit=1,data=journal" },
     Journal { features: "none", options: "commit=1,data=writeback" },
 ];
-/// ext4 with fast commits. In this mode, an fsync writes its data outside the commits of the
-/// journal. If the data belongs to an unnamed file, the file system cannot be mounted again.
+/// ext4 with fast commits. In this mode, an fsync writes its data outside of the journal's commits.
+/// If the data belongs to an unnamed file, the file system cannot be mounted again afterwards.
 const FAST: Journal = Journal { features: "fast_commit", options: "commit=1" };
 
 fn contents(number: u64) -> Vec<u8> {
@@ -63,9 +64,9 @@ fn contents(number: u64) -> Vec<u8> {
     number.to_le_bytes().into_iter().cycle().take(bytes).collect()
 }
 
-/// Entry point of the child process, which this test binary starts. The child mounts the device in
-/// its own mount namespace, and writes or reads files. The process that serves the device must not
-/// mount it.
+/// Entry point of a child process, which this test binary starts. The child mounts the device in a
+/// mount namespace of its own, and writes or reads files. It must be another process than the one
+/// that serves the device, because that one must not mount it.
 #[test]
 fn role_of_a_child() {
     let Ok(task) = env::var(TASK) else { return };
@@ -103,8 +104,8 @@ fn is_whole(point: &Path, number: u64) -> bool {
     fs::read(point.join(number.to_string())).is_ok_and(|bytes| bytes == contents(number))
 }
 
-/// Writes files in order. When the tracker reports a file as committed, sets a mark with the
-/// number of the file in the record of the device.
+/// Writes files in order. When the tracker reports a file as committed, inserts a mark with the
+/// file's number into the recording of the device.
 fn write(point: &Path, tier: DurabilityMode) {
     let control = File::options().write(true).open(env::var_os("TERRACE_TEST_CONTROL").unwrap()).expect("control");
     let watch = Watch::open(point, tier, Duration::from_millis(20)).expect("a tracker");
@@ -143,9 +144,9 @@ fn child(device: Arc<dyn BlockDevice>, desk: Arc<dyn Desk>, journal: Journal, wo
     said
 }
 
-/// Writes files on a recorded device. Returns the number of marks (reports that a file is
-/// committed). Also returns the number of marks at which a marked file was missing or incomplete
-/// on a device without unflushed data.
+/// Writes files on a recorded device. Returns two counts: the marks (each is a report that a file
+/// is committed), and the marks at which the reported file was missing or incomplete on a device
+/// without unflushed data.
 fn marks_and_losses(tier: DurabilityMode, journal: Journal) -> (usize, usize) {
     let work = tempfile::tempdir().expect("a directory");
     let record = work.path().join("record");
@@ -179,8 +180,8 @@ fn are_kept(tier: DurabilityMode, journal: Journal) {
     assert_eq!(marks_and_losses(tier, journal), (FILES as usize, 0), "{name}, {journal:?}: marks, losses");
 }
 
-/// Negative control (an intentional fault): the tracker reports files as committed immediately.
-/// The test must find that most of them are not.
+/// Runs a negative control with a deliberate fault: the tracker reports files as committed
+/// immediately. The test must find that most of them are lost.
 fn are_lost(journal: Journal) {
     let (marks, losses) = marks_and_losses(DurabilityMode::None, journal);
     assert!(losses > marks / 2, "{journal:?}: only {losses} losses at {marks} marks");

@@ -78,9 +78,9 @@ functions! {
     iter_get_error: fn(*const Iter<L>, Err);
 }
 
-/// Safe methods that call the C functions. Each pointer that they pass is from a live [`Handle`]
-/// or from a borrowed slice. This is the safety argument of each `unsafe` block whose comment
-/// gives no other.
+/// Safe methods that call the C functions. Each pointer that a method passes is from a live
+/// [`Handle`] or from a borrowed slice. This is the safety argument of each `unsafe` block below
+/// whose comment gives no other.
 impl<L> Common<L> {
     pub(crate) fn options(&self) -> Handle<Options<L>> {
         // SAFETY: the two functions are the constructor and the destructor of the same type.
@@ -203,8 +203,9 @@ impl<L> Common<L> {
         }
     }
 
-    /// Visits entries from the current position on, until `visit` returns false or no entries
-    /// remain. Makes as few calls into the library as possible. Returns the status of the iterator.
+    /// Visits entries from the current position of the iterator on, until `visit` returns false or
+    /// no entries remain. Makes as few calls into the library as possible. Returns the status of
+    /// the iterator.
     pub(crate) fn visit(
         &self,
         iter: &mut Handle<Iter<L>>,

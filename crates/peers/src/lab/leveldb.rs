@@ -12,12 +12,12 @@ use terrace_lab::target::{Change, Engine, EngineBuild, Result, Settings, Target}
 /// File name of the library in the directory into which `make peers` installs libraries.
 const LIBRARY_FILE: &str = "libleveldb.so";
 
-/// The size limit of level 1 in bytes, and the numbers of level 0 files at which LevelDB compacts,
-/// slows down and stops. No option changes them.
+/// The size limit of level 1 in bytes, and the counts of level 0 files at which LevelDB compacts,
+/// slows writes down and stops them. No option changes these values.
 const LEVEL_BASE: u64 = 10 << 20;
 const L0_TRIGGERS: (u32, u32, u32) = (4, 8, 12);
-/// Ranges of option values. LevelDB replaces a value outside of a range by the nearest one in the
-/// range.
+/// The ranges of values that LevelDB's options accept. LevelDB replaces a value outside of a range
+/// by the nearest one in the range.
 const WRITE_BUFFER: RangeInclusive<u64> = 64 << 10..=1 << 30;
 const MAX_FILE: RangeInclusive<u64> = 1 << 20..=1 << 30;
 const BLOCK: RangeInclusive<u64> = 1 << 10..=4 << 20;

@@ -1,5 +1,5 @@
-//! The peers (other engines) as benchmark targets. Their settings are as equal as their options
-//! permit.
+//! The peers (other engines) as benchmark targets. Their settings are as equal to each other as
+//! their options permit.
 mod compiled;
 #[cfg(feature = "fjall")]
 mod fjall;
@@ -78,9 +78,9 @@ impl<L: store::PeerLibrary> Batched<L> {
     }
 }
 
-/// Formats a size for the text of a departure (a setting that an engine cannot take over, and the
-/// value that it uses instead). The unit is MiB or KiB if the size is a whole number of them,
-/// otherwise bytes.
+/// Formats a size for the text of a departure. A departure is a setting that an engine cannot use,
+/// and the value that it uses instead. The unit is MiB or KiB if the size is a whole number of
+/// them, otherwise bytes.
 fn bytes(count: u64) -> String {
     match count {
         _ if count != 0 && count.is_multiple_of(1 << 20) => format!("{} MiB", count >> 20),

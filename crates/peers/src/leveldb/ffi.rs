@@ -98,9 +98,9 @@ pub(super) fn load(file: &Path) -> std::result::Result<&'static Api, String> {
     LOADED.get(file, bind)
 }
 
-/// Safe methods that call the C functions, in the order of `leveldb/c.h`. Each pointer that they
-/// pass is from a live [`Handle`] or from a borrowed slice. This is the safety argument of each
-/// `unsafe` block whose comment gives no other.
+/// Safe methods that call the C functions, in the order of `leveldb/c.h`. Each pointer that a
+/// method passes is from a live [`Handle`] or from a borrowed slice. This is the safety argument of
+/// each `unsafe` block below whose comment gives no other.
 impl Api {
     pub(super) fn version(&self) -> (i32, i32) {
         // SAFETY: the functions take no arguments and return constants.

@@ -77,9 +77,9 @@ pub(super) fn load(file: &Path) -> std::result::Result<&'static Api, String> {
     LOADED.get(file, bind)
 }
 
-/// Safe methods that call the C functions. Each pointer that they pass is from a live [`Handle`]
-/// or from a borrowed slice. This is the safety argument of each `unsafe` block whose comment
-/// gives no other.
+/// Safe methods that call the C functions. Each pointer that a method passes is from a live
+/// [`Handle`] or from a borrowed slice. This is the safety argument of each `unsafe` block below
+/// whose comment gives no other.
 impl Api {
     setters! { Options:
         set_create_if_missing(options_set_create_if_missing, bool => c_uchar);

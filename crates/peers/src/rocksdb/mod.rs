@@ -78,8 +78,8 @@ impl store::PeerLibrary for RocksDb {
     type Parts = Parts;
 }
 
-/// The objects that belong to an open RocksDB store, in addition to those of every library: its
-/// functions.
+/// The objects that only a RocksDB store has, in addition to those that the stores of all libraries
+/// have: RocksDB's functions.
 pub struct Parts {
     api: &'static Api,
 }

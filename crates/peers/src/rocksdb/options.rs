@@ -45,9 +45,9 @@ pub struct OpenOptions {
     pub target_file_size_base: u64,
     /// Size limit of level 1 in bytes.
     pub max_bytes_for_level_base: u64,
-    /// Three numbers of level 0 files: the number that triggers a compaction, the number that slows
-    /// writes down, and the number that stops them. With universal compaction, they are numbers of
-    /// sorted runs.
+    /// Three counts of level 0 files: the one that triggers a compaction, the one that slows writes
+    /// down, and the one that stops them. With universal compaction, they are counts of sorted
+    /// runs.
     pub level0_triggers: (u32, u32, u32),
     /// Uncompressed bytes of entries per block.
     pub block_size: u64,

@@ -1,5 +1,5 @@
-//! Tests that the safe interface to LevelDB behaves as its documentation says. The tests use the
-//! real LevelDB.
+//! Tests that the safe Rust interface to LevelDB behaves as its documentation says. The tests use
+//! the real LevelDB.
 //!
 //! Each test creates and removes its own directory, because this crate does not depend on a crate
 //! for temporary directories.

@@ -1,4 +1,4 @@
-//! Integration tests of the interface to other engines.
+//! Integration tests of the interfaces to other engines.
 mod leveldb;
 #[cfg(feature = "lab")]
 mod targets;

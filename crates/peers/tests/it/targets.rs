@@ -1,4 +1,5 @@
-//! Tests that every installed peer (another engine) fulfils the contract of a benchmark target.
+//! Tests that every installed peer (another engine that runs the same workloads) fulfils the
+//! contract of a benchmark target.
 use std::{collections::BTreeMap, path::Path};
 use terrace_lab::target::{Change, Engine, Settings, Target};
 use terrace_peers::{lab, require};
@@ -78,14 +79,13 @@ fn every_installed_peer_keeps_the_contract() {
     for name in lab::NAMES {
         let engine = lab::engine(name).expect("it is in the list of names");
         assert_eq!(engine.name(), name);
-        // A peer that is not compiled in is unavailable on every machine, so the test does not
-        // require it.
+        // A peer that is not compiled in is unavailable on every machine. The test therefore skips
+        // it even if peers are required.
         if (name == "fjall" && !cfg!(feature = "fjall")) || (name == "redb" && !cfg!(feature = "redb")) {
             continue;
         }
-        // CI installs a package only for Debian's LevelDB, so only this peer has its own
-        // requirement. The other libraries are built by `make peers`, and the remaining peers are
-        // crates.
+        // CI installs a package only for Debian's LevelDB, so only this peer has a requirement of
+        // its own. The libraries of the other peers are built by `make peers` or are Rust crates.
         let needed = if name == "leveldb:debian" { "leveldb" } else { "peers" };
         if let Some(build) = require(needed, engine.build()) {
             let directory = tempfile::tempdir().expect("a temporary directory");

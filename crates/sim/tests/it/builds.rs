@@ -1,6 +1,6 @@
-//! Tests of the limit of open files. A build (the job that writes the SSTables of one flush or
-//! compaction) keeps the files of its finished tables open until it ends. A store bounds the
-//! number of such files across all builds.
+//! Tests the limit of open files during builds. A build is the job that writes the SSTables of one
+//! flush or compaction, and it keeps the files of its finished tables open until it ends. A store
+//! bounds how many such files all its builds keep open together.
 use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
@@ -19,7 +19,7 @@ use terrace_storage::{
 /// process's limit of open files.
 const HELD_MAX: usize = 16;
 
-/// A durability tracker that counts the files that builds give it, or refuses them.
+/// A durability tracker that counts the files that builds give to it, or refuses them.
 #[derive(Default)]
 struct Counting {
     files: AtomicUsize,
@@ -56,8 +56,8 @@ fn add_table(build: &mut dyn TableSink, id: usize) {
     build.end_table().unwrap();
 }
 
-/// Builds as many tables as a single build may keep open. The build must give none of them to the
-/// tracker early. This proves that earlier builds keep no files open.
+/// Builds as many tables as a single build may keep open. Asserts that the build gives none of them
+/// to the tracker early, which proves that earlier builds keep no files open.
 fn check_all_held(storage: &dyn Storage, tracker: &Counting, id: usize) {
     let before = tracker.files.load(Relaxed);
     let mut alone = begin_build(storage);

@@ -1,5 +1,5 @@
-//! Without faults and power cuts, the simulated file systems must pass the same contract suite as
-//! every backend.
+//! Tests that the simulated file systems, without faults and power cuts, pass the same contract
+//! suite as every storage backend.
 use std::sync::Arc;
 use terrace_format::{Layout, TableForm, Values};
 use terrace_sim::{CrashFs, FaultFs, LateTracker, Plan, Rules, ScrambleFs};

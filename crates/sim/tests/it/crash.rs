@@ -1,5 +1,5 @@
-//! Tests which crash states each set of guarantees ([`Rules`]) permits and which it excludes. Each
-//! test has one small history.
+//! Tests which crash states are possible under each set of file system guarantees ([`Rules`]) and
+//! which are excluded. Each test has one small history.
 use std::collections::BTreeSet;
 use terrace_sim::{CrashFs, Image, Rules};
 use terrace_storage::backends::files::fs::{FileSystem, WriteFile};
@@ -23,7 +23,8 @@ fn cuts(fs: &CrashFs) -> impl Iterator<Item = Image> {
     (0..SEEDS).map(|seed| fs.power_loss(fs.steps(), seed))
 }
 
-/// Returns the names that survive, joined to one string for each crash state, over all seeds.
+/// Simulates a power cut with every seed. Returns for each crash state the file names that survive,
+/// joined to one string.
 fn names_left(fs: &CrashFs) -> BTreeSet<String> {
     cuts(fs).map(|image| image.files().map(|(name, _)| name).collect::<Vec<_>>().join(" ")).collect()
 }
@@ -32,7 +33,8 @@ fn set(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|names| names.to_string()).collect()
 }
 
-/// Returns the contents with which one name survives, over all seeds.
+/// Simulates a power cut with every seed. Returns the different contents with which the file `name`
+/// survives; `None` if the file is missing.
 fn contents_left(fs: &CrashFs, name: &str) -> BTreeSet<Option<Vec<u8>>> {
     cuts(fs).map(|image| image.read(name)).collect()
 }

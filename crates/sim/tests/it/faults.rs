@@ -1,4 +1,4 @@
-//! Tests that fault injection lets the planned call fail and no other.
+//! Tests that fault injection makes the planned call fail and no other call.
 use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
 use terrace_format::{Layout, TableForm, TableId};
 use terrace_sim::{CrashFs, Fault, FaultFs, Plan, Rules};
@@ -111,8 +111,8 @@ fn after_a_failed_sync_later_ones_succeed_and_write_nothing() {
     assert!((0..100).all(|seed| inner.power_loss(inner.steps(), seed).read("b").unwrap() == b"safe"));
 }
 
-/// A failed sync of folders must be reported once, to its caller. The unsynced data of all folders
-/// are then lost, even of folders that the failed call did not name.
+/// Tests a failed sync of several folders. It must be reported once, to its caller. The unsynced
+/// data of all folders are then lost, even of folders that the failed call did not name.
 #[test]
 fn a_failed_sync_of_folders_is_reported_once_and_loses_all_unsynced_folders() {
     let (inner, fs) = wrapped(Plan::never());
@@ -144,7 +144,7 @@ fn begin_build(storage: &dyn Storage, id: u64) -> Box<dyn TableSink> {
     build
 }
 
-/// One sync call must make all builds of a batch durable, however many there are.
+/// Tests that one sync call makes all builds of a batch durable, however many there are.
 #[test]
 fn a_batch_of_directory_tables_is_synced_by_one_call() {
     let setup = StorageConfig {
@@ -172,8 +172,9 @@ fn a_batch_of_directory_tables_is_synced_by_one_call() {
     }
 }
 
-/// A failed sync of directory tables does not report which bytes were lost. After it, the storage
-/// must report neither earlier unsynced tables nor later ones as durable.
+/// Tests the storage after a failed sync of directory tables. The failure does not report which
+/// bytes were lost. Therefore no unsynced table may be reported as durable afterwards, whether it
+/// was built earlier or later.
 #[test]
 fn after_a_failed_sync_of_folders_no_table_is_reported_durable() {
     let setup = StorageConfig {

@@ -1,5 +1,5 @@
-//! Tests the durability modes `journal` and `journal-bpf` on a model of ext4's journal. Once a
-//! durability handle reports a build as durable, no power cut may lose any of the build's files.
+//! Tests of the durability modes `journal` and `journal-bpf` on a model of ext4's journal. Once a
+//! durability handle reports a build as durable, no power cut may lose any file of the build.
 use std::{sync::Arc, time::Duration};
 use terrace_sim::{CrashFs, FaultFs, Plan, Rng, Rules};
 use terrace_storage::{
@@ -12,8 +12,8 @@ const SEEDS: u64 = 40;
 const HOUR: Duration = Duration::from_secs(3600);
 const BOTH: [Evidence; 2] = [Evidence::Count, Evidence::Transactions];
 
-/// A directory, a durability tracker that probes the journal once per step, and the builds whose
-/// durability the tracker watches.
+/// A directory, a durability tracker that probes the journal once per step, and the builds that the
+/// tracker watches.
 struct Bench {
     disk: CrashFs,
     fs: Arc<dyn FileSystem>,
@@ -54,9 +54,9 @@ impl Bench {
         }
     }
 
-    /// Simulates many power cuts and checks the files of all builds after each one. Returns the
-    /// number of builds that were reported durable, and the number of other builds that survived by
-    /// chance.
+    /// Simulates many power cuts and checks the files of all builds after each one. Returns two
+    /// counts: the builds that were reported as durable, and the other builds, which survived only
+    /// by chance.
     fn judge(&self, context: &str) -> (usize, usize) {
         let (mut promised, mut lucky) = (0, 0);
         let images: Vec<_> = (0..SEEDS).map(|seed| self.disk.power_loss(self.disk.steps(), seed)).collect();
@@ -77,8 +77,9 @@ impl Bench {
     }
 }
 
-/// Builds end at random moments of a journal commit, and other programs sometimes commit. The
-/// tracker must never force a commit.
+/// Tests builds that end at random moments of a journal commit, while other programs sometimes
+/// commit. What is reported as durable must survive every power cut. The tracker must never force a
+/// commit.
 #[test]
 fn what_is_reported_durable_survives_every_power_cut() {
     for (seed, evidence) in (0..120).map(|seed| (seed, BOTH[seed as usize % 2])) {
@@ -89,8 +90,8 @@ fn what_is_reported_durable_survives_every_power_cut() {
                 0 if bench.builds.len() < 12 => bench.build(&mut rng),
                 1 => {
                     others.append(b"x").unwrap();
-                    // This sync commits the journal, as any other program on the file system may
-                    // do.
+                    // This sync commits the journal. It stands for any other program on the file
+                    // system.
                     others.sync().unwrap();
                 }
                 _ => bench.probe(1),
@@ -107,8 +108,8 @@ fn what_is_reported_durable_survives_every_power_cut() {
     }
 }
 
-/// The tracker needs two commits before it reports a build durable. It must notice the second
-/// commit within one or two probes.
+/// Tests how soon a build is reported as durable. The tracker needs two commits for this, and must
+/// notice the second commit within one or two probes.
 #[test]
 fn handles_become_durable_soon_after_the_second_commit() {
     let (mut early, mut rng) = (0, Rng::new(5));
@@ -126,8 +127,8 @@ fn handles_become_durable_soon_after_the_second_commit() {
     assert!(early > 25, "only {early} of 50 became durable within two commits");
 }
 
-/// An aborted journal continues to count commits. Builds that it did not commit are lost, and the
-/// tracker must report them as failed.
+/// Tests a journal that ext4 has aborted. It continues to count commits, but builds that it did not
+/// commit are lost. The tracker must report these builds as failed.
 #[test]
 fn an_aborted_journal_commits_nothing_whatever_it_counts() {
     for (seed, evidence) in (0..200).map(|seed| (seed, BOTH[seed as usize % 2])) {
@@ -148,8 +149,8 @@ fn an_aborted_journal_commits_nothing_whatever_it_counts() {
     }
 }
 
-/// If the journal makes no progress in time, or if it cannot be read, the tracker must force a
-/// commit.
+/// Tests a journal that makes no progress in time, or that cannot be read. The tracker must then
+/// force a commit.
 #[test]
 fn a_journal_without_progress_or_with_read_errors_is_forced() {
     let mut stuck = Bench::new(Evidence::Count, Duration::ZERO);
@@ -193,8 +194,8 @@ fn a_commit_on_demand_completes_every_handle() {
     assert!(!bench.advance(), "no build is pending");
 }
 
-/// If no file descriptors are available, the tracker must write files back as soon as a build
-/// ends. It must not force a commit.
+/// Tests a tracker for which no file descriptors are available. It must write files back as soon as
+/// a build ends, and must not force a commit.
 #[test]
 fn files_over_the_descriptor_limit_are_written_back_at_once() {
     for evidence in BOTH {
@@ -213,7 +214,7 @@ fn files_over_the_descriptor_limit_are_written_back_at_once() {
     }
 }
 
-/// Waiting for the journal must be cheap. However often `advance` is called, the tracker must
+/// Tests that waiting for the journal is cheap: however often `advance` is called, the tracker must
 /// probe the file system only once per interval.
 #[test]
 fn a_journal_is_probed_once_per_interval() {

@@ -1,5 +1,5 @@
-//! Tests that the durability handles of the late tracker become durable step by step, out of
-//! order, and never before their files are synced.
+//! Tests of the late tracker, a simulated durability tracker. Its durability handles must become
+//! durable step by step, out of order, and never before their files are synced.
 use terrace_sim::{CrashFs, LateTracker, Rules};
 use terrace_storage::{
     DurabilityHandle, IoStats, Purpose, SyncKind,
@@ -96,8 +96,8 @@ fn failing_builds_are_never_synced_and_stay_failed() {
     let failed = handles.iter().filter(|handle| handle.is_durable().is_err()).count();
     assert!((8..=30).contains(&failed), "{failed} of 60");
     for (build, handle) in handles.iter().enumerate() {
-        // The directory syncs of other builds make all names durable. The bytes of a failed build
-        // stay unsynced.
+        // The directory syncs of other builds make all file names durable. The contents of the
+        // files of a failed build stay unsynced.
         assert_eq!(handle.is_durable().is_ok(), bench.survives_every_power_cut(&build.to_string()), "build {build}");
     }
     let synced = bench.io_stats.syncs(SyncKind::Tables(Purpose::Flush)).count;

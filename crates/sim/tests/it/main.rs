@@ -1,4 +1,5 @@
-//! Tests of the crash models and of fault injection, and of the storage crate on them.
+//! Tests of the simulated power cuts and of fault injection, and tests that run the storage crate
+//! on them.
 mod builds;
 mod contract;
 mod crash;

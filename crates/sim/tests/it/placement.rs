@@ -1,7 +1,8 @@
-//! Tests the file backend under power cuts: everything that it reported durable must survive.
+//! Tests the file backend under power cuts: everything that it has reported as durable must
+//! survive.
 //!
-//! The engine's crash campaigns rely on this. A failure here is a bug in the backend, not in the
-//! engine.
+//! The engine's crash campaigns rely on this property. A failure here is a bug in the storage
+//! backend, not in the engine.
 use std::sync::Arc;
 use terrace_format::{Kind, LogId, SeqNo, TableId, key};
 use terrace_sim::{CrashFs, Rules};
@@ -12,7 +13,8 @@ use terrace_storage::{
     placement::{EntryRef, Hint, Lifetime, LogEvent, LogKind, OpenMode, Origin, Storage, TableMeta},
 };
 
-/// The roots, WAL records and tables that were reported durable, each with the step of the report.
+/// The roots, WAL records and tables that were reported as durable, each with the step at which
+/// this happened.
 #[derive(Default)]
 struct Durable {
     roots: Vec<(usize, LogId)>,
@@ -54,8 +56,8 @@ fn record(rules: Rules, tracker: Arc<dyn DurabilityTracker>) -> Result<(CrashFs,
     Ok((fs, durable))
 }
 
-/// Opens a crash state. Returns the first durable object that is missing. Panics if a durable
-/// object exists but is wrong.
+/// Opens the store of a crash state. Returns the first durable object that is missing. Panics if a
+/// durable object exists but has wrong contents.
 fn missing(fs: &CrashFs, durable: &Durable, step: usize, seed: u64) -> Option<String> {
     let image = fs.power_loss(step, seed);
     let opened = open_files(image.file_system(), OpenMode::Write, Arc::new(SyncTracker), &StorageConfig::default());
@@ -98,8 +100,8 @@ fn what_was_reported_durable_survives_every_power_cut() {
     }
 }
 
-/// NegativeControl: without syncs the same history must lose data. This shows that the test above
-/// can fail.
+/// Tests a negative control: without syncs, the same history must lose data. This shows that the
+/// test above can fail.
 #[test]
 fn without_syncs_durable_objects_are_lost() {
     for rules in [Rules::Ext4, Rules::Posix] {

@@ -1,4 +1,5 @@
-//! Tests that scrambled bytes are readable through the wrapper and garbage without it.
+//! Tests the wrapper that scrambles the bytes of files: they must be readable through the wrapper
+//! and garbage without it.
 use std::sync::Arc;
 use terrace_sim::{CrashFs, Rules, ScrambleFs};
 use terrace_storage::backends::files::fs::FileSystem;

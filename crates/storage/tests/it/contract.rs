@@ -1,4 +1,4 @@
-//! Runs the contract suite on each backend.
+//! Runs the contract suite, which every storage backend must pass, on each backend.
 use std::{sync::Arc, time::Duration};
 use terrace_format::{Layout, TableForm, Values, raw::Sizes};
 use terrace_storage::backends::{
@@ -63,7 +63,7 @@ fn batches_pass() {
     }
 }
 
-/// Runs the suite in directories of the real file system, with mapped WALs and batch syncs
+/// Runs the contract suite in directories of the real file system, with mapped WALs and batch syncs
 /// (durability mode `auto`).
 #[test]
 fn a_directory_passes_with_mapped_wals_and_batches() {
@@ -127,7 +127,7 @@ fn a_directory_with_a_device_passes() {
     contract::run(&|| contract::on_files_of(bundled(), split(), Arc::new(NoTracker)));
 }
 
-/// Runs the suite on a raw device without padding. The device then writes parts of pages, and
+/// Runs the contract suite on a raw device without padding. The device writes parts of pages, and
 /// reads return exactly the bytes that were written.
 #[test]
 fn a_device_passes_without_padding() {
@@ -139,8 +139,8 @@ fn a_device_passes_without_padding() {
     contract::run(&|| contract::on_files(unpadded(), Arc::new(SyncTracker)));
 }
 
-/// Runs the suite on stores with key-value separation, in directories and on devices, with several
-/// durability modes.
+/// Runs the contract suite on stores with key-value separation, in directories and on devices, with
+/// several durability modes.
 #[test]
 fn key_value_separation_passes() {
     let folder = tempfile::tempdir().unwrap();

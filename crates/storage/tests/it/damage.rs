@@ -1,5 +1,5 @@
 //! Tests of corrupt files: every byte is changed, and files are truncated to every length. Each
-//! read returns the right result or an error. No read returns a wrong result, and none panics.
+//! read must return the right result or an error. It must not return a wrong result or panic.
 use proptest::{collection::vec, prelude::*, sample::Index};
 use std::sync::Arc;
 use terrace_format::{
@@ -91,9 +91,9 @@ fn walk_back(table: Arc<dyn Table>, how: TableReadOptions) -> Result<Entries> {
     Ok(found)
 }
 
-/// Reads a damaged table in every way. With checksum verification, each result must be right or an
-/// error. Without verification any result is allowed, but each call must return. The result is
-/// true if some read noticed the damage.
+/// Reads a damaged table in every way. With checksum verification, each read must return the right
+/// result or an error. Without verification any result is allowed, but each read must return.
+/// Returns true if some read noticed the damage.
 fn read_damaged(meta: &TableMeta, bytes: &[u8], setup: &StorageConfig, all: &Entries, case: &str) -> bool {
     let storage = open(&directory_with("000001.ldb", bytes), setup);
     let Ok(table) = storage.open_table(meta) else { return true };
@@ -124,8 +124,8 @@ fn tables_with_any_byte_changed() {
                 let mut damaged = bytes.clone();
                 damaged[at] ^= change;
                 let noticed = read_damaged(&meta, &damaged, &setup, &all, &format!("{setup:?} byte {at}"));
-                // No checksum covers the footer. If a changed footer decodes to the same values, it
-                // is not corrupt.
+                // No checksum covers the footer. A changed footer that decodes to the same values
+                // is therefore no corruption.
                 let footer = |bytes: &[u8]| Footer::decode(&bytes[bytes.len() - FOOTER_BYTES..]);
                 let same = footer(&damaged) == footer(&bytes);
                 assert!(noticed || same, "{setup:?}: byte {at} changed by {change}, and no check noticed");
@@ -147,8 +147,8 @@ fn tables_cut_at_any_length() {
     }
 }
 
-/// A power cut may replace blocks of a file by zeros. The test replaces 512 bytes of a table by
-/// zeros, at every offset that is a multiple of 64.
+/// Tests tables with holes, because a power cut may replace blocks of a file by zeros. The test
+/// replaces 512 bytes of a table by zeros, at every offset that is a multiple of 64.
 #[test]
 fn tables_with_holes() {
     let all = entries();
@@ -163,7 +163,7 @@ fn tables_with_holes() {
     }
 }
 
-/// Recomputes the checksum of every block of a table for the block's present contents.
+/// Recomputes the checksum of every block of a table after the block was changed.
 fn reseal(bytes: &mut [u8], handles: &[Handle]) {
     for handle in handles {
         let (start, end) = (handle.offset as usize, (handle.offset + handle.bytes) as usize);
@@ -187,7 +187,7 @@ fn handles(bytes: &[u8]) -> Vec<Handle> {
 }
 
 proptest! {
-    /// A table contains random bytes under valid checksums. No call panics or loops forever.
+    /// Tests tables in which random bytes have valid checksums. No call may panic or loop forever.
     #[test]
     fn tables_of_nonsense_with_valid_checksums(changes in vec((any::<Index>(), any::<u8>()), 1..6)) {
         let setup = &setups()[0];
@@ -195,8 +195,9 @@ proptest! {
         let handles = handles(&bytes);
         let mut damaged = bytes.clone();
         for (at, byte) in changes {
-            // The test selects a block first, and then a byte of the block. Most bytes of a table
-            // are values, but changes of the bytes that control the reader are more important.
+            // First a block is selected, and then a byte of this block. If bytes were selected
+            // directly, most of them would be in values; changes of the bytes that control the
+            // reader are more important.
             let blocks = &handles[at.index(handles.len())];
             damaged[blocks.offset as usize + at.index(blocks.bytes as usize)] = byte;
         }
@@ -271,8 +272,8 @@ fn logs_cut_at_any_length() {
     let (records, bytes, ends) = log_file();
     for length in 0..bytes.len() {
         if (600..32_000).contains(&length) && length % 97 != 0 {
-            // The long record is incomplete at each of these lengths, so all of them have the same
-            // result.
+            // The long record is incomplete at each of these lengths, so the result is the same for
+            // all of them.
             continue;
         }
         let whole = ends.iter().filter(|end| **end <= length as u64).count();
@@ -283,8 +284,8 @@ fn logs_cut_at_any_length() {
     }
 }
 
-/// The keys of a block must not exceed its index key. A compaction that copied such a block
-/// unchanged would write its keys before smaller keys of the following block.
+/// Tests a block that has keys greater than its index key. A compaction must not copy such a block
+/// unchanged, because it would write these keys before smaller keys of the following block.
 #[test]
 fn a_block_with_keys_greater_than_its_index_key_is_not_copied() {
     let setup = &setups()[0];
@@ -301,9 +302,9 @@ fn a_block_with_keys_greater_than_its_index_key_is_not_copied() {
             // The offset of the last byte of the user key in the index key.
             let at = key.len() - TRAILER_BYTES - 1;
             // Makes an index key smaller than keys of its block. The first two index keys stay
-            // right, because their blocks are read one by one, and the iteration itself would
-            // report false index keys. The last index key has one byte and stays right too, because
-            // a smaller one would be out of order.
+            // right: their blocks are read one by one, and the iteration itself would report wrong
+            // index keys. The last index key has only one byte and stays right too, because a
+            // smaller one would be out of order.
             key[at] -= u8::from(is_false && blocks > 1 && at > 0);
             index.add(&key, listed.value());
             listed.next().unwrap();

@@ -110,8 +110,8 @@ fn destroy_fails_while_the_store_is_open() {
     }
 }
 
-/// LevelDB takes a POSIX lock on `LOCK`. Terrace's lock must conflict with it, whichever is taken
-/// first.
+/// Tests that Terrace's lock conflicts with LevelDB's, whichever is taken first. LevelDB takes a
+/// POSIX lock on `LOCK`.
 #[test]
 fn the_lock_conflicts_with_leveldbs_lock() {
     use nix::{
@@ -133,8 +133,8 @@ fn the_lock_conflicts_with_leveldbs_lock() {
     drop(storage);
     let location = Location::Directory(folder.path().into());
     for mode in [OpenMode::Create, OpenMode::Write, OpenMode::ReadOnly] {
-        // The lock is taken again each time, because closing any descriptor of the file releases
-        // the POSIX locks of the process on it.
+        // The POSIX lock has to be taken again each time: when a process closes any descriptor of a
+        // file, it loses all its POSIX locks of this file.
         fcntl(&lock, FcntlArg::F_SETLK(&posix(libc::F_WRLCK))).unwrap();
         let Err(Error::InUse { detail, .. }) = open(&location, mode, DurabilityMode::Sync, &StorageConfig::default())
         else {
@@ -170,8 +170,8 @@ fn each_durability_mode_syncs_as_often_as_necessary() {
     }
 }
 
-/// With a filter, lookups of absent keys do not read data blocks. Such lookups therefore succeed
-/// even if the data blocks are corrupt.
+/// Tests that with a filter, lookups of absent keys do not read data blocks. The test corrupts the
+/// data blocks; such lookups must still succeed.
 #[test]
 fn filters_avoid_reads_of_data_blocks() {
     for form in [FilterForm::Block, FilterForm::Table] {

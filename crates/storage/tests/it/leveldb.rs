@@ -1,4 +1,5 @@
-//! SSTables that the real LevelDB wrote are read completely and rewritten byte for byte.
+//! Tests that SSTables which the real LevelDB wrote are read completely and rewritten byte for
+//! byte.
 use std::{path::PathBuf, sync::Arc};
 use terrace_format::{
     TableId,
@@ -15,7 +16,7 @@ fn golden(store: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "../format/tests/golden/leveldb", store].iter().collect()
 }
 
-/// Returns the options with which LevelDB wrote the golden stores (stores kept as test data).
+/// Returns the options with which LevelDB wrote a golden store (a store that is kept as test data).
 fn setup(store: &str) -> StorageConfig {
     let small_blocks = StorageConfig { block_size: 1024, ..StorageConfig::default() };
     match store {
@@ -24,8 +25,8 @@ fn setup(store: &str) -> StorageConfig {
     }
 }
 
-/// Opens a golden store (kept as test data) read-only, so that its files stay unchanged. The store
-/// has no `LOCK` file, and the open creates none.
+/// Opens a golden store (kept as test data) read-only, so that its files stay unchanged. The golden
+/// store has no `LOCK` file, and the open must not create one.
 fn open_golden(store: &str) -> Box<dyn Storage> {
     open(&Location::Directory(golden(store)), OpenMode::ReadOnly, DurabilityMode::Sync, &setup(store)).unwrap()
 }
@@ -38,7 +39,7 @@ fn tables(storage: &dyn Storage) -> Vec<TableMeta> {
     storage.list().unwrap().into_iter().filter_map(meta).collect()
 }
 
-/// Writes a copy of the table, entry by entry.
+/// Reads all entries of the table and writes them to a new table, one by one.
 fn rewrite(from: &dyn Storage, meta: &TableMeta, to: &dyn Storage) -> TableMeta {
     let mut cursor =
         from.open_table(meta).unwrap().cursor(TableReadOptions { verify: true, fill_cache: false }).unwrap();
@@ -68,8 +69,8 @@ fn leveldbs_tables_are_read_completely() {
     }
 }
 
-/// In a rewritten table, data blocks, filter and index equal LevelDB's byte for byte. Only
-/// properties and metaindex differ.
+/// Tests that in a rewritten table the data blocks, the filter and the index equal LevelDB's byte
+/// for byte. Only properties and metaindex may differ.
 #[test]
 fn rewritten_tables_equal_leveldbs() {
     let folder = tempfile::tempdir().unwrap();
@@ -92,7 +93,8 @@ fn rewritten_tables_equal_leveldbs() {
     }
 }
 
-/// Snappy libraries may compress differently, so only the decompressed contents are compared.
+/// Tests rewritten compressed tables. Snappy libraries may compress differently, so only the
+/// decompressed contents are compared.
 #[test]
 fn rewritten_compressed_tables_have_the_same_contents() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! The contracts of storage backends and durability modes, through the public interface.
+//! Tests that storage backends and durability modes fulfil their contracts, through the public
+//! interface.
 mod contract;
 mod damage;
 mod directory;

@@ -1,5 +1,5 @@
-//! Memory-mapped tables and segments: values are read without a copy, and a missing page causes a
-//! clear message.
+//! Tests of memory-mapped tables and segments: values must be read without a copy, and a missing
+//! page must cause a clear message.
 use std::{
     fs::OpenOptions,
     os::unix::{fs::FileExt, process::ExitStatusExt},
@@ -93,8 +93,8 @@ fn a_mapped_table_stays_readable_after_its_removal() {
     assert_eq!(cursor.value(), [231; 1000], "a cursor keeps the mapping");
 }
 
-/// The test compares the addresses of the values that a scan returns. The addresses ascend only if
-/// the values are not copied: copies would use the same buffer again.
+/// Tests that a scan of a mapped table does not copy the values. The addresses of the returned
+/// values ascend only if they are not copied: copies would use the same buffer again.
 #[test]
 fn a_scan_of_a_mapped_table_returns_values_in_place() {
     let folder = tempfile::tempdir().unwrap();
@@ -117,8 +117,8 @@ fn a_scan_of_a_mapped_table_returns_values_in_place() {
     assert!(!cursor.valid());
 }
 
-/// While a WAL is written, it ends in preallocated zeros and cannot be mapped. When the WAL ends,
-/// the zeros are truncated and it can be mapped.
+/// Tests when a WAL can be mapped. While it is written, it ends in preallocated zeros and cannot be
+/// mapped. When the WAL ends, the zeros are truncated, and it can be mapped.
 #[test]
 fn a_segment_is_mapped_once_it_has_ended() {
     segment_is_mapped(|mut log| log.end());
@@ -161,8 +161,8 @@ fn segment_is_mapped(end: impl FnOnce(Box<dyn LogWriter>)) {
     assert_eq!(*values[57], [57; 1000], "a value keeps the mapping");
 }
 
-/// A value-log segment that was written before the store was opened is mapped, and each read of it
-/// verifies the value.
+/// Tests a value-log segment that was written in an earlier session. It must be mapped, and each
+/// read of it must verify the value.
 #[test]
 fn segments_of_an_earlier_session_are_mapped_and_verified_at_every_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -202,8 +202,8 @@ fn mapped_blocks_are_verified_at_every_read() {
     assert_eq!(table.get(&lookup, trusting).unwrap().unwrap().value.iter().sum::<u8>(), 1);
 }
 
-/// Reads a table after its file was truncated. Not a test: it runs only as a child process of the
-/// test that truncates the file.
+/// Not a test: the child process of the test that truncates a file. It reads a table after the
+/// table's file was truncated.
 #[test]
 fn child_that_reads_a_truncated_table() {
     let Some(path) = std::env::var_os(STORE) else { return };

@@ -73,7 +73,8 @@ pub fn fresh() -> (TempDir, PathBuf) {
     (directory, store)
 }
 
-/// Returns `Some` if the test runs as root. `why` names the reason why root is needed.
+/// Returns `Some` if the test runs as root. Otherwise skips the test; `why` is the reason why it
+/// needs root.
 pub fn root(why: &str) -> Option<()> {
     let owner = fs::metadata("/proc/self").expect("/proc").uid();
     require("root", if owner == 0 { Ok(()) } else { Err(why) })

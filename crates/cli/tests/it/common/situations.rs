@@ -1,6 +1,7 @@
-//! Tables of error situations, and their check. A situation sets up a store and runs a command.
-//! The check compares the exit status and the exact first line on stderr (of `check`, the first
-//! line of its report). `{}` in a line stands for the store's path.
+//! Tables of error situations, and a function that checks them. Each situation sets up a store and
+//! runs a command. The check compares the exit status and the exact first line on stderr with the
+//! table (for the command `check`, the first line of its report). `{}` in an expected line stands
+//! for the store's path.
 use crate::common::{Ran, fresh, terrace};
 use std::{
     fs,
@@ -30,7 +31,8 @@ pub fn keep_only(path: &Path, wanted: impl Fn(&str) -> bool) {
     names(path, "").iter().filter(|name| !wanted(name)).for_each(|name| fs::remove_file(path.join(name)).unwrap());
 }
 
-/// Sets up every situation, and panics with a list of those that the command reports differently.
+/// Sets up every situation and runs its command. Panics with a list of the situations in which the
+/// exit status or the first line differs from the table.
 pub fn judge(situations: &[Situation]) {
     judge_as(situations, |_, arguments| terrace(arguments));
 }
@@ -68,12 +70,12 @@ fn compacted(path: &Path, preset: &str, of: &[&str]) {
     let shown = path.to_str().unwrap();
     let long: String = (0..700).map(|n: u32| char::from(b'a' + (n * n % 23) as u8)).collect();
     terrace(["put", shown, "k", &long, "--preset", preset]).ok();
-    // The expected messages have file numbers, which depend on these options. The store's layout
-    // does not depend on them. The GC limit is high, because durable marks in the WAL count as
-    // garbage: with so few values they alone would exceed a lower limit and start GC.
+    // The expected messages contain file numbers, which depend on these options. The store's layout
+    // does not depend on them. The GC limit is high because durable marks in the WAL count as
+    // garbage: with so few values, the marks alone would exceed a lower limit and start GC.
     let numbers = ["--preset", "leveldb", "--option", "value_log_gc_percent=99"];
     terrace(["put", shown, "small", "value"].iter().chain(&numbers)).ok();
-    // The compaction has two SSTables as inputs, because it would move a single one without
+    // The compaction needs two SSTables as inputs, because it would move a single one without
     // rewriting it.
     terrace(["compact", shown].iter().chain(of).chain(&numbers)).ok();
     terrace(["put", shown, "another", &long].iter().chain(&numbers)).ok();

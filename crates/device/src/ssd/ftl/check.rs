@@ -1,4 +1,5 @@
-//! Checks that the tables and counters of a virtual SSD are consistent, between two commands.
+//! Checks the consistency of the tables and counters of a virtual SSD. A check is possible between
+//! any two commands.
 use super::super::counts::{Cause, Counts};
 use super::super::pool::State;
 use super::Ftl;
@@ -45,7 +46,7 @@ impl Ftl {
         self.check_counts()
     }
 
-    /// Verifies that no counter is close to overflow.
+    /// Verifies that no counter is so large that it may soon overflow.
     pub(super) fn check_room_to_grow(&self) -> std::result::Result<(), String> {
         let Counts { host_bytes, read_bytes, trimmed_bytes, flushes, erases, .. } = self.counts;
         let time = self.simulated_time().map_or(0, |time| time.as_nanos() as u64);

@@ -1,13 +1,13 @@
-//! Runs a test in a process of its own. Tests that count or limit resources of the whole process
-//! need this.
+//! Runs a test in a separate process. Tests need this if they count or limit resources of the whole
+//! process.
 use std::{any::type_name, env, process::Command};
 
 /// The environment variable that is set in the child processes of [`in_own_process`].
 const CHILD: &str = "TERRACE_TEST_ALONE";
 
-/// Runs `body`, which is a whole test, in a child process that runs no other test. The tests of
-/// one binary run in parallel in one process, but descriptors, limits and allocation counts belong
-/// to the whole process.
+/// Runs `body`, which is a whole test, in a child process that runs no other test. Otherwise the
+/// tests of one binary run in parallel in one process, and share its descriptors, its limits and
+/// its allocation counts.
 pub fn in_own_process<F: FnOnce()>(body: F) {
     if env::var_os(CHILD).is_some() {
         return body();

@@ -1,5 +1,6 @@
-//! Makes SSTables with wrong entries and correct checksums, in every table form. Faulty memory can
-//! produce such a table: it changes an entry before the checksum is computed.
+//! Makes SSTables in which an entry is wrong although all checksums are correct, in every table
+//! form. Faulty memory can produce such a table, if it changes an entry before the checksum is
+//! computed.
 #![allow(dead_code, reason = "suites use a part each")]
 use super::kit;
 use crate::corpus::fuzz::heal;
@@ -83,9 +84,9 @@ pub struct Entry {
     place: Range<usize>,
 }
 
-/// Changes the entry of user key `key` in `store` and corrects the checksums. `change` gets the
-/// entry and the previous entry of the table. `change` must not change the lengths of key and
-/// value. Returns the changed file.
+/// Changes the entry of user key `key` in `store` and corrects the checksums. The closure `change`
+/// receives the entry and the previous entry of the table, and modifies the former. It must not
+/// change the lengths of key and value. Returns the path of the changed file.
 pub fn change(store: &Path, key: &[u8], change: impl Fn(&mut Entry, Option<&Entry>)) -> PathBuf {
     for (path, range) in tables(store) {
         let mut file = fs::read(&path).unwrap();

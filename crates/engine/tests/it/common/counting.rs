@@ -20,12 +20,12 @@ thread_local! {
     static OF_THREAD: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Returns the number of allocations of this thread so far.
+/// Returns the count of allocations that this thread has made so far.
 pub fn of_thread() -> u64 {
     OF_THREAD.get()
 }
 
-/// Returns the number of allocations of all threads so far.
+/// Returns the count of allocations that all threads have made so far.
 pub fn of_process() -> u64 {
     OF_PROCESS.load(Relaxed)
 }
@@ -40,8 +40,8 @@ pub fn peak_bytes() -> usize {
     PEAK_BYTES.load(Relaxed)
 }
 
-/// Counts one allocation of `more` bytes. The thread-local counters have no destructor, so the
-/// count itself allocates nothing.
+/// Counts one allocation of `more` bytes. The thread-local counters have no destructor, so counting
+/// does not allocate.
 fn count(more: usize) {
     OF_PROCESS.fetch_add(1, Relaxed);
     OF_THREAD.set(OF_THREAD.get() + 1);

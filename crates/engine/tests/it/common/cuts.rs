@@ -1,6 +1,6 @@
 //! Simulated power cuts of a directory or a device in memory. First a history is written on a file
-//! system that records all steps. Then each resulting disk image of a power cut after each step is
-//! opened and judged.
+//! system that records all its steps. Then the power is cut after each step: each disk image that
+//! such a cut can leave is opened as a store, and the store's contents are judged.
 #![allow(dead_code, reason = "other programs include this file, too, and use a part")]
 use super::history::{Collected, History, Tracker, contents, storage, tight};
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use terrace_storage::backends::files::fs::FileSystem;
 /// The number of actions of a history.
 const ACTIONS: usize = 260;
 
-/// The parameters of one history and its power cuts. Equal values produce equal crash states.
+/// The parameters of one history and of its power cuts. The same parameters produce the same crash
+/// states.
 #[derive(Clone, Debug)]
 pub struct Cuts {
     /// The layout of the store. The sizes of its memtables and tables are small in any case.
@@ -21,21 +22,22 @@ pub struct Cuts {
     pub tracker: Tracker,
     pub medium: Medium,
     pub history: u64,
-    /// The number of crash states for each step.
+    /// The count of crash states that are tried for each step.
     pub seeds: u64,
 }
 
 /// A crash state in which a promise of the store is broken.
 #[derive(Debug)]
 pub struct Broken {
-    /// The numbers that reproduce the crash state.
+    /// The seeds and step numbers that reproduce the crash state, as text.
     pub place: String,
     pub reason: String,
     /// The list of the files of the crash state.
     pub image: String,
 }
 
-/// Returns the histories of a campaign: one for each combination of durability tracker and medium.
+/// Returns the parameters of a campaign: one history for each combination of durability tracker and
+/// medium.
 pub fn histories(options: &Options, trackers: &[Tracker], history: u64, seeds: u64) -> Vec<Cuts> {
     let (ext4, posix) = (Medium::Directory(Rules::Ext4), Medium::Directory(Rules::Posix));
     let media = [ext4, posix, Medium::Device, Medium::Split(Rules::Posix)];
@@ -53,21 +55,22 @@ pub fn histories(options: &Options, trackers: &[Tracker], history: u64, seeds: u
         .collect()
 }
 
-/// Returns at most `max` of the steps from 0 to `last`, evenly spread. The last step is always
-/// included. The distance is odd, so that the seeds of the steps have all remainders modulo 8.
+/// Returns at most `max` of the steps from 0 to `last`, evenly spread; the last step is always
+/// included. The distance between two steps is odd, so that the seeds derived from them have all
+/// remainders modulo 8.
 pub fn spread(last: usize, max: usize) -> impl Iterator<Item = usize> {
     let stride = (last + 1).div_ceil(max.max(1)) | 1;
     (last % stride..=last).step_by(stride)
 }
 
 impl Cuts {
-    /// Writes the history and judges the crash states after at most `steps_max` of its steps. Calls
-    /// `seen` with each outcome; if `seen` returns false, the function stops. Returns the work of
-    /// value-log garbage collection in the history.
+    /// Writes the history, and judges the crash states after at most `steps_max` of its steps.
+    /// Calls `seen` with the outcome of each crash state; if `seen` returns false, the function
+    /// stops. Returns how much value-log garbage collection did in the history.
     pub fn judge_all(&self, steps_max: usize, seen: &mut dyn FnMut(Option<Broken>) -> bool) -> Collected {
-        // In every other history only few files may be open at the same time. A table build then
-        // passes each finished file immediately to the durability tracker, and two closed WALs
-        // force a commit.
+        // In every other history the store may keep only few files open. A table build then gives
+        // each finished file to the durability tracker immediately, and two closed WALs are enough
+        // to force a commit of pending edits.
         let recorder = match self.medium.recorder() {
             Recorder::Directory(disk) if self.history % 2 == 1 => Recorder::Directory(disk.with_open_files_max(16)),
             recorder => recorder,
@@ -135,8 +138,8 @@ impl Cuts {
         if seed % 8 == 2 { self.cut_again(history, image, step, seed) } else { Ok(()) }
     }
 
-    /// Recovers the disk image on a file system that records all steps, and cuts the power during
-    /// that recovery.
+    /// Recovers the store of the disk image on a file system that records all steps, and cuts the
+    /// power a second time, during this recovery.
     fn cut_again(&self, history: &History<'_>, image: &Remains, step: usize, seed: u64) -> Result<(), String> {
         let recorder = self.medium.record(image);
         let fs = recorder.file_system();

@@ -9,9 +9,9 @@ use terrace_storage::{Memory, backends::files::fs::FileSystem, placement::OpenMo
 
 const SEED: u64 = 0xbad;
 pub const BATCHES: usize = 120;
-/// The number of the first batches, whose entries are in SSTables.
+/// The count of batches, from the first one on, whose entries are in SSTables.
 pub const FLUSHED: usize = 80;
-/// The number of the batch that fills a memtable, so that a second WAL begins.
+/// The batch, by its number in the history, that fills a memtable, so that a second WAL begins.
 pub const PADDED: usize = 100;
 
 /// Returns the options with which the store is written. If `with_format_file` is set, they select

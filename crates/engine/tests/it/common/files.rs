@@ -1,4 +1,5 @@
-//! A store as a map of its files. A test can change the map and write it back.
+//! Represents a store as a map from file names to contents. A test can change the map and write it
+//! back.
 #![allow(dead_code, reason = "other programs include this file, too, and use a part")]
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
 use terrace_format::{
@@ -35,7 +36,7 @@ pub fn directory(files: &Files) -> Arc<dyn FileSystem> {
     Arc::new(fs)
 }
 
-/// Writes `files` and a lock file into the empty directory `fs`.
+/// Writes `files` and a lock file into the empty directory `fs`, and returns the directory.
 pub fn holding(fs: Arc<dyn FileSystem>, files: &Files) -> Arc<dyn FileSystem> {
     fs.make_directory().unwrap();
     let held = fs.lock(true).unwrap();
@@ -57,7 +58,7 @@ pub fn manifest_of(files: &Files) -> String {
     String::from_utf8(files["CURRENT"].clone()).unwrap().trim_end().to_string()
 }
 
-/// Returns the name and the number of the WAL with the highest number.
+/// Returns the name and the id of the newest WAL, which has the highest id.
 pub fn newest_log(files: &Files) -> (String, LogId) {
     let logs = files.keys().filter_map(|name| match FileName::parse(name) {
         Some(FileName::Log(id)) => Some((name.clone(), id)),
@@ -112,8 +113,8 @@ pub fn put(sequence: u64, key: &str, value: &str) -> Vec<u8> {
     batch.as_bytes().to_vec()
 }
 
-/// Returns a batch that cannot be decoded: its header states one operation, but the batch contains
-/// none. It has 12 bytes: the sequence number and the count.
+/// Returns a batch that cannot be decoded. Its header states one operation, but no operation
+/// follows. The batch has 12 bytes: the sequence number and the operation count.
 pub fn undecodable(sequence: u64) -> Vec<u8> {
     [sequence.to_le_bytes().as_slice(), &1u32.to_le_bytes()].concat()
 }

@@ -1,5 +1,5 @@
-//! Forked child processes. A child has only the thread that forked. The tests of one binary run in
-//! parallel threads, so a test may fork only within
+//! Forks child processes. A child has only a copy of the thread that forked. The tests of one
+//! binary run in parallel threads, so a test may fork only within
 //! [`in_own_process`](super::alone::in_own_process).
 #![allow(unsafe_code, reason = "a fork is")]
 use nix::{
@@ -25,9 +25,9 @@ pub struct Child(Pid);
 /// Starts a child process that runs `body`. The child exits without running its parent's
 /// destructors and exit handlers.
 pub fn start(body: impl FnOnce()) -> Child {
-    // SAFETY: the child runs only this thread. The child's memory is its own, and the allocator of
-    // libc supports forks. Locks that other threads held stay locked in the child; this is what the
-    // tests test.
+    // SAFETY: the child runs only the forking thread. The child's memory is its own copy, and the
+    // allocator of libc supports forks. Locks that other threads of the parent held stay locked in
+    // the child; the tests check the behaviour in this situation.
     match unsafe { fork() }.expect("a child") {
         ForkResult::Parent { child } => Child(child),
         ForkResult::Child => {

@@ -8,8 +8,8 @@ use terrace::{Db, Options, Result, WriteBatch, WriteOptions};
 pub struct Golden {
     pub name: &'static str,
     options: &'static [(&'static str, &'static str)],
-    /// Whether the store is closed. If not, the files are those after a kill, and writes are in a
-    /// WAL.
+    /// Whether the store is closed cleanly. If not, its files are those that a kill leaves, with
+    /// writes that are only in a WAL.
     closed: bool,
 }
 

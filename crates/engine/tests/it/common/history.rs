@@ -1,7 +1,7 @@
-//! A random history of writes, derived from a seed. The test runs the background jobs of the store
-//! step by step. The module also has the oracle that judges a crash state: the contents of the
-//! store must equal a prefix of the history, and the prefix must include every batch that was
-//! acknowledged as durable.
+//! A random history of writes, derived from a seed, and the oracle that judges crash states of it.
+//! The test runs the background jobs of the store step by step. In every crash state the contents
+//! of the store must equal a prefix of the history, and the prefix must include every batch that
+//! was acknowledged as durable.
 #![allow(dead_code, reason = "other programs include this file, too, and use a part")]
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use terrace::{Db, Options, ReadOptions, WalWriteMode, WriteBatch, WriteOptions};
@@ -13,10 +13,11 @@ use terrace_storage::{
     placement::{OpenMode, Storage},
 };
 
-/// The key whose value is the number of applied batches. Every batch increments it.
+/// The key whose value counts the applied batches. Every batch increments it.
 pub const COUNT_KEY: &[u8] = b"\x00count";
 
-/// The column families of a history with families. The default family has the other keys.
+/// The column families of a history with several families. All other keys are in the default
+/// family.
 const FAMILIES: [&str; 2] = ["odd", "even"];
 
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -38,10 +39,11 @@ pub enum Tracker {
     Late,
     /// Tables become durable late, and some table builds fail.
     LateFailing,
-    /// Never syncs a table. This is a control: a test must find that this tracker loses data.
+    /// Never syncs a table. This is a control with a deliberate fault: the test must detect that
+    /// data is lost.
     Never,
-    /// Reports tables as durable that are not. This is a control too: a test must find that this
-    /// tracker loses data.
+    /// Reports tables as durable that are not. This too is a control: the test must detect that
+    /// data is lost.
     Lying,
 }
 
@@ -77,8 +79,8 @@ impl Tracker {
         }
     }
 
-    /// Makes the tracker. For every third seed it may keep no descriptor open for a file that waits
-    /// to become durable.
+    /// Makes the tracker. With every third seed, the tracker may keep no descriptor open for a file
+    /// that waits to become durable.
     pub fn make(self, seed: u64) -> Arc<dyn DurabilityTracker> {
         let files_max = if seed.is_multiple_of(3) { 0 } else { usize::MAX };
         let journal = |evidence| {
@@ -105,8 +107,8 @@ pub fn tight_options() -> Options {
     tight(Options::default())
 }
 
-/// Changes `options` so that few writes use every component of the engine. Tables are small, and
-/// level 0 is due for a compaction as soon as it has two tables.
+/// Changes `options` so that even a few writes use every component of the engine. Tables are small,
+/// and level 0 is due for a compaction as soon as it has two tables.
 pub fn tight(mut options: Options) -> Options {
     options.write_buffer_size = 64 << 10;
     options.target_file_size = 64 << 10;
@@ -141,12 +143,12 @@ pub fn storage(
     Ok(open_files(fs.clone(), OpenMode::Create, tracker, &options.setup())?)
 }
 
-/// A run: its writes, the times of the writes, and the promises that the store made about them. A
-/// time is the number of steps that the file system had made; `clock` returns it.
+/// A run of the history: its writes, their times, and the durability promises that the store made.
+/// A time is the count of steps that the file system has made until then; `clock` returns it.
 pub struct History<'a> {
     /// Whether the keys are in several column families.
     families: bool,
-    /// The drops of a column family, by the number of batches before the drop.
+    /// The drops of a column family. The key is the count of batches before the drop.
     drops: BTreeMap<usize, Dropped>,
     pub seed: u64,
     rng: Rng,
@@ -182,8 +184,9 @@ struct Dropped {
     state: Model,
 }
 
-/// Counters of a history: bytes of values that compactions relocated, bytes that tail GC
-/// re-appended, and tables that a compaction consumed before they were synced.
+/// What garbage collection and compactions did in a history: the bytes of values that compactions
+/// relocated, the bytes that tail GC re-appended, and the count of tables that a compaction
+/// consumed before they were synced.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Collected {
     pub moved_bytes: u64,
@@ -225,8 +228,8 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Runs `actions` random actions. If the store stops after an injected failure, it is opened
-    /// again, as a user would do.
+    /// Runs `actions` random actions. If the store stops after an injected failure, the run opens
+    /// it again, as a user would do.
     pub fn run(&mut self, actions: usize) {
         for _ in 0..actions {
             if let Err(error) = self.act() {
@@ -243,8 +246,8 @@ impl<'a> History<'a> {
             let tracker = self.tracker.make(self.seed.wrapping_mul(31).wrapping_add(self.opened));
             let db = Db::open_manual(storage(&self.fs, tracker, &self.options)?, self.options.clone())?;
             let applied = applied(&db)?;
-            // A batch whose write was refused may still be in the WAL. Apart from it, the contents
-            // must be as expected.
+            // If the write of a batch was refused, the batch may still be in the WAL. Except for
+            // this batch, the contents must be as expected.
             assert!(
                 applied == self.states.len() - 1 || applied == self.states.len() - 2,
                 "seed {}: a kill lost something",
@@ -269,7 +272,8 @@ impl<'a> History<'a> {
         self.drops.get(&batches).map_or(&self.states[batches], |dropped| &dropped.state)
     }
 
-    /// Decides after an open whether a drop that returned an error has happened.
+    /// Called after an open. If an earlier drop returned an error, decides from the contents
+    /// `found` whether the drop has happened.
     fn settle_drop(&mut self, applied: usize, found: &Model) {
         let now = (self.clock)();
         let Some(dropped) = self.drops.get_mut(&applied).filter(|dropped| dropped.ended == usize::MAX) else { return };
@@ -280,7 +284,8 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Removes the refused batch from the expected history, because it did not reach the WAL.
+    /// Removes from the expected history the refused batches after the first `batches`, because
+    /// they did not reach the WAL.
     fn forget_after(&mut self, batches: usize) {
         self.states.truncate(batches + 1);
         self.drops.retain(|before, _| *before <= batches);
@@ -411,9 +416,9 @@ impl<'a> History<'a> {
         self.promises.push(((self.clock)(), batches));
     }
 
-    /// Judges the crash state of a power cut right after `step`. `db` is the store that was opened
-    /// in that state. Returns the number of batches that survived. The error describes the broken
-    /// promise.
+    /// Judges the crash state of a power cut right after `step`. `db` is the store as opened in
+    /// that state. Returns the count of batches that survived, or an error that describes the
+    /// broken promise.
     pub fn judge(&self, step: usize, db: &Db) -> Result<usize, String> {
         let applied = applied(db).map_err(|e| format!("cannot read: {e}"))?;
         let promised =

@@ -1,5 +1,5 @@
-//! Helpers that several suites share: places for a store, functions that open a store there, a
-//! numbered history of writes, and a comparator.
+//! Helpers that several suites share: places in which a store can be, functions that open a store
+//! there, a numbered history of writes, and a comparator.
 #![allow(dead_code, reason = "other programs include this file, too, and use a part")]
 use std::{
     cmp::Ordering,
@@ -74,8 +74,8 @@ impl Place {
         self.folder.as_ref().map(|folder| folder.path().join("store"))
     }
 
-    /// Returns the reason why a store in this place cannot have the table form or the durability
-    /// mode that `options` sets; `None` if it can.
+    /// Returns why a store in this place cannot have the table form or the durability mode that
+    /// `options` sets. Returns `None` if it can.
     pub fn refuses(&self, options: &Options) -> Option<String> {
         refusal(&*self.fs, options).map(|why| format!("{}: {why}", self.name))
     }
@@ -132,8 +132,8 @@ pub fn is_refused(options: &Options) -> bool {
     why.is_some()
 }
 
-/// Returns the reason why no store on `fs` can have the table form or the durability mode that
-/// `options` sets; `None` if a store can.
+/// Returns why no store on `fs` can have the table form or the durability mode that `options` sets.
+/// Returns `None` if a store can have both.
 fn refusal(fs: &dyn FileSystem, options: &Options) -> Option<String> {
     if options.tables == Some(TableForm::Directory) && fs.folders().is_none() {
         return Some("there can be no folders".into());
@@ -162,9 +162,9 @@ pub fn open(fs: &Arc<dyn FileSystem>, options: &Options, manual: bool) -> terrac
 }
 
 /// Returns the options of the preset `leveldb` with `changes`, which are in text form. The
-/// environment variable `TERRACE_TEST_PRESET` can name another preset. The table form is the one
-/// in `changes`. If `changes` has none, it is the one that `TERRACE_TEST_TABLES` names, as far as
-/// that form is possible: directory tables cannot be used with a value log or on a device.
+/// environment variable `TERRACE_TEST_PRESET` can name another preset. If `changes` contains no
+/// table form, `TERRACE_TEST_TABLES` can name one; it is used only where it is possible, because
+/// directory tables cannot be used with a value log or on a device.
 pub fn options(changes: &[(&str, &str)]) -> Options {
     let separated = changes.contains(&("values", "log")) || medium() != Medium::Directory(Rules::Ext4);
     if separated { in_files(changes) } else { formed(form().as_deref(), changes) }
@@ -176,9 +176,9 @@ pub fn in_files(changes: &[(&str, &str)]) -> Options {
     formed(form().as_deref().filter(|form| *form != "directory"), changes)
 }
 
-/// Returns the preset `leveldb` with `changes`, whatever the environment variables name. It is for
-/// tests of LevelDB's own tables, of their number or their cost, and for suites that choose the
-/// table form themselves.
+/// Returns the preset `leveldb` with `changes`, and ignores the environment variables. Some tests
+/// need this because they examine LevelDB's own tables, their count or their cost. Some suites need
+/// it because they choose the table form themselves.
 pub fn plain(changes: &[(&str, &str)]) -> Options {
     changed(Options::leveldb_compatible(), None, changes)
 }
@@ -191,8 +191,9 @@ fn formed(form: Option<&str>, changes: &[(&str, &str)]) -> Options {
     changed(base, form, changes)
 }
 
-/// Adapts a preset for raw devices to directories. Some suites store data in directories even with
-/// such a preset. A batch sync of the preset must then be one that a directory supports.
+/// Adapts a preset for raw devices, so that it can be used in directories: some suites store data
+/// in directories whatever the preset. A durability mode that only a device has is replaced by one
+/// that a directory supports.
 fn numbers_of(mut preset: Options) -> Options {
     if preset.device || preset.durability == DurabilityMode::Inherit {
         (preset.device, preset.durability) = (false, DurabilityMode::Auto);
@@ -265,8 +266,8 @@ pub fn is_full() -> bool {
     std::env::var_os("TERRACE_FULL").is_some()
 }
 
-/// Returns the distance between the cases of a campaign that are run: `sample`, or `full` in a
-/// full run.
+/// Returns the distance between two cases of a campaign that are run: `full` in a full run,
+/// otherwise `sample`.
 pub fn stride(sample: usize, full: usize) -> usize {
     if is_full() { full } else { sample }
 }
@@ -284,7 +285,7 @@ impl Comparator for Backwards {
     }
 }
 
-/// The key whose value is the number of batches written so far, in a numbered history.
+/// The key whose value counts the batches of a numbered history that were written so far.
 pub const COUNT_KEY: &[u8] = b"\x00count";
 
 /// Returns batch `number`, counted from 1, of the history of `seed`. The batch is a list of keys
@@ -336,8 +337,8 @@ pub fn write(db: &Db, ops: &[(Vec<u8>, Option<Vec<u8>>)], sync: bool) -> terrace
     db.write(batch, WriteOptions { sync, ..WriteOptions::default() })
 }
 
-/// Returns after how many batches of a numbered history the contents are `pairs`. `states` has the
-/// contents after each number. Returns an error if the contents are equal to none of them.
+/// Returns after how many batches of a numbered history a store has the contents `pairs`.
+/// `states[n]` has the contents after n batches. Returns an error if `pairs` equals none of them.
 pub fn prefix(pairs: Pairs, states: &[Model]) -> Result<usize, String> {
     let found: Model = pairs.into_iter().collect();
     let count = found

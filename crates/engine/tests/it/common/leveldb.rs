@@ -1,6 +1,6 @@
-//! One interface for Terrace and LevelDB. A test can open a directory in turn with both engines,
-//! and can start child processes of the test binary that run either engine. `interop.rs` and
-//! `leveldb_costs.rs` use this module; each uses only a part of it.
+//! One interface for Terrace and LevelDB. With it a test can open a directory in turn with both
+//! engines, and can start child processes of the test binary that run either engine. `interop.rs`
+//! and `leveldb_costs.rs` include this module, and each uses a part of it.
 use std::{
     env,
     path::Path,
@@ -226,9 +226,10 @@ impl Random {
     }
 }
 
-/// Returns the command that runs the test named `role` of this binary as a child process. That
-/// test does nothing unless [`child_argument`] finds its arguments in the environment. The child
-/// should exit when its standard input closes, so that it never runs longer than its parent.
+/// Returns the command that runs the test named `role` of this binary as a child process. The test
+/// finds its arguments in the environment with [`child_argument`]; in a usual run it finds none and
+/// does nothing. The child should exit when its standard input closes, so that it never outlives
+/// its parent.
 pub fn child(wrapper: &[&str], role: &str, arguments: &[(&str, String)]) -> Command {
     let own = env::current_exe().expect("the path of this test binary");
     let mut words = wrapper.iter().map(std::ffi::OsString::from).chain([own.into_os_string()]);

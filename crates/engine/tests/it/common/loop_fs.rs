@@ -10,8 +10,8 @@ use tempfile::TempDir;
 const IMAGE: &str = "image";
 const IMAGE_BYTES: u64 = 512 << 20;
 
-/// A new ext4 file system on a loop device. The contents of the device are in a sparse file. When
-/// the value is dropped, the file system is unmounted and removed, and the device is detached.
+/// A new ext4 file system on a loop device, whose contents are in a sparse file. Dropping the value
+/// unmounts the file system, detaches the device and removes the file.
 pub struct LoopFs {
     pub mount: PathBuf,
     pub directory: TempDir,
@@ -51,9 +51,9 @@ impl LoopFs {
         LoopFs::with(&["-b", "4096", "-J", &there], "defaults").map(|file_system| (file_system, journal))
     }
 
-    /// Makes a file system with the present contents of the device. This is the state after a power
-    /// cut of a device that loses no completed write. No process may write to the file system
-    /// during the call.
+    /// Makes a second file system from the present contents of the device, as after a power cut of
+    /// a device that loses no completed write. No process may write to the file system during the
+    /// call.
     pub fn after_power_cut(&self) -> Result<LoopFs, String> {
         let own = self.directory.path().join(IMAGE).display().to_string();
         let copy = |image: &Path| run("cp", &["--sparse=always", &own, &image.display().to_string()]).map(drop);

@@ -6,7 +6,7 @@ use terrace_format::{Batch, SeqNo, log_record::Event, value_log::Frames};
 use terrace_sim::Rng;
 use terrace_storage::placement::OpenMode;
 
-/// Options for small stores: all sizes are a hundredth of the defaults.
+/// Options for small stores with key-value separation. All sizes are a hundredth of the defaults.
 pub const SMALL: &[(&str, &str)] = &[
     ("values", "log"),
     ("write_buffer_size", "64KiB"),
@@ -26,14 +26,14 @@ pub fn value(rng: &mut Rng, bytes: usize) -> Vec<u8> {
     (0..bytes.div_ceil(8)).flat_map(|_| rng.next_u64().to_le_bytes()).take(bytes).collect()
 }
 
-/// Returns the number of bytes written for each purpose, and their sum.
+/// Returns the bytes that the store has written for each purpose, and their sum.
 pub fn written(db: &Db) -> (Vec<(&'static str, u64)>, u64) {
     let bytes = db.statistics().bytes_written;
     let sum = bytes.iter().map(|(_, bytes)| bytes).sum();
     (bytes, sum)
 }
 
-/// Returns the number of bytes written for `purpose`.
+/// Returns the bytes that the store has written for `purpose`.
 pub fn written_for(db: &Db, purpose: &str) -> u64 {
     written(db).0.into_iter().find(|(name, _)| *name == purpose).expect("a purpose").1
 }
@@ -45,7 +45,7 @@ pub fn check(place: &Place, options: &Options) {
     assert_eq!(report.leftovers, Vec::<String>::new());
 }
 
-/// Returns the names of the value-log segments in two lists: WALs first, then the segments that GC
+/// Returns the names of the value-log segments as two lists: the WALs, and the segments that GC
 /// wrote.
 pub fn segments(place: &Place) -> [Vec<String>; 2] {
     let names: Vec<String> = place.fs.list().expect("list").into_iter().map(|entry| entry.name).collect();

@@ -11,10 +11,12 @@ use terrace_format::{
     key,
 };
 
-/// The size of a checksummed block of a WAL. Damage in a block may lose the rest of the block.
+/// The size of a checksummed block of a WAL. One damaged byte can make the rest of its block
+/// unreadable.
 const LOG_BLOCK_BYTES: usize = 32 << 10;
 
-/// A version of a key, and the bytes of a file that must be intact so that a repair can find it.
+/// A version of a key, and the bytes of a file that must be intact if a repair is to find the
+/// version.
 pub struct Version {
     pub seq: u64,
     pub value: Option<Vec<u8>>,

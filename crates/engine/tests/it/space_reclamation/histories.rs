@@ -1,9 +1,9 @@
-//! Histories that turn entries into garbage, with small sizes.
+//! Histories of writes and deletes that turn entries into garbage, scaled down to small sizes.
 use super::Store;
 use std::collections::{BTreeSet, VecDeque};
 
-/// A queue in which 100 entries are live at any time. Values have 100 B to 60 KiB, and most are
-/// small.
+/// Writes a queue in which 100 entries are live at any time. Values have 100 B to 60 KiB, and most
+/// are small.
 fn queue(store: &mut Store) {
     let mut live = VecDeque::new();
     for n in 0..1500 {
@@ -30,8 +30,8 @@ fn append_and_truncate(store: &mut Store) {
     }
 }
 
-/// Many time series. The time is at the end of the key, so expired keys are in all parts of the
-/// key range.
+/// Writes many time series whose old entries expire. The time is at the end of the key, so expired
+/// keys are in all parts of the key range.
 fn time_series(store: &mut Store) {
     const SERIES: usize = 20;
     for minute in 0..400 {
@@ -76,7 +76,7 @@ fn expiry(store: &mut Store) {
     }
 }
 
-/// Small values overwrite large ones.
+/// Overwrites large values with small ones.
 fn shrinking(store: &mut Store) {
     for round in 0..6 {
         for n in 0..300 {
@@ -92,8 +92,8 @@ pub fn overwriting(store: &mut Store) {
     }
 }
 
-/// One counter of 500 B is overwritten 10,000 times. Every hundredth time an entry of 100 B is put
-/// too.
+/// Overwrites one counter of 500 B 10,000 times. Every hundredth time it also puts an entry of 100
+/// B.
 fn counters(store: &mut Store) {
     for n in 0..10_000_u32 {
         store.put("head".into(), 500);

@@ -12,8 +12,8 @@ use crate::{
 };
 use anyhow::Result;
 
-/// A function that returns the curves of one row (result of a workload) in a picture. The most
-/// important curve is the first.
+/// A function that returns the curves of one row (result of a workload) for a picture, the most
+/// important curve first.
 type Curves<'a> = &'a dyn Fn(&Row) -> Option<Vec<Curve>>;
 
 /// Returns pictures of every workload at the first point of the experiment, if latencies were

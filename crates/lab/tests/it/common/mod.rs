@@ -1,4 +1,4 @@
-//! An engine for tests. It behaves like the fake engine, and it records all operations that the
+//! An engine for tests that behaves like the fake engine and also records all operations that the
 //! driver requests.
 use std::{
     collections::BTreeMap,
@@ -115,7 +115,8 @@ impl Target for RecordingTarget {
     }
 }
 
-/// Runs the workloads of a cell, and returns the operations of each stage.
+/// Runs the workloads of a cell with the recording engine, and returns the operations of each
+/// stage.
 pub fn operations(spec: CellSpec, workloads: &[&str]) -> Vec<Operations> {
     let dir = tempfile::tempdir().expect("a directory for the store");
     let workloads: Vec<String> = workloads.iter().map(|name| name.to_string()).collect();

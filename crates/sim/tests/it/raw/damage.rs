@@ -1,5 +1,5 @@
-//! Tests corrupt file lists and impossible histories on a raw device. Redundancy must repair them,
-//! or the open must report them.
+//! Tests of raw devices with a corrupt or impossible file list. The open must repair it from
+//! redundant copies, or report the problem.
 use super::{formatted, history::History};
 use std::{ops::Range, sync::Arc};
 use terrace_device::{BlockDevice, Stream};
@@ -7,10 +7,10 @@ use terrace_format::raw::{Change, Form, Superblock, journal};
 use terrace_sim::{CrashDevice, DeviceImage, Rng};
 use terrace_storage::backends::raw::RawFs;
 
-/// Corrupts one byte of the metadata at a time and opens the device. The open must use the other
-/// copy of the metadata, or it must report a problem or an error. There is one exception: a
-/// corrupt journal entry that no later entry confirms as flushed may look like the end of the
-/// journal after a power cut.
+/// Tests corruption of each byte of the metadata in turn. The open of the device must use the other
+/// copy of the metadata, or must report a problem or an error. There is one exception: if no later
+/// journal entry confirms that an entry was flushed, the entry's corruption may look like the end
+/// of the journal after a power cut.
 #[test]
 fn corruption_is_repaired_or_reported() {
     let mut history = History::new(CrashDevice::new(&formatted()), 5);
@@ -50,8 +50,8 @@ fn corruption_is_repaired_or_reported() {
     assert!(reported >= 50, "corruption was reported only {reported} times");
 }
 
-/// Returns two device ranges in the newest half of the slot journal: the range of all entries, and
-/// the part that a later entry confirms as flushed.
+/// Returns two byte ranges of the device in the newest half of the slot journal: the range of all
+/// entries, and the range of those that a later entry confirms as flushed.
 fn entries(image: &DeviceImage, superblock: &Superblock) -> (Range<u64>, Range<u64>) {
     let device = CrashDevice::new(image);
     let halves = [0, 1].map(|half| {
@@ -71,8 +71,8 @@ fn entries(image: &DeviceImage, superblock: &Superblock) -> (Range<u64>, Range<u
     halves.into_iter().flatten().max_by_key(|(generation, _)| *generation).unwrap().1
 }
 
-/// The slot journal has valid checksums but an impossible history, as after a bug or after manual
-/// changes.
+/// Tests a slot journal with valid checksums and an impossible history, as after a bug or a manual
+/// change. The open must report it.
 #[test]
 fn an_impossible_history_is_reported() {
     let file = |file| Change::File { file, form: Form::Plain, stream: 1 };

@@ -1,5 +1,5 @@
-//! A random history that creates, writes, renames and removes files, and the oracle that checks
-//! the state after a power cut.
+//! A random history that creates, writes, renames and removes files on a raw device, and the oracle
+//! that checks the device after a power cut.
 use std::{collections::BTreeMap, sync::Arc};
 use terrace_sim::{CrashDevice, Rng};
 use terrace_vfs::{DirectoryLock, FileSystem, FileUse, WalWriteMode, WriteFile, raw::RawFs};
@@ -21,9 +21,10 @@ pub struct History {
     held: Option<Box<dyn DirectoryLock>>,
     rng: Rng,
     pub files: Vec<Written>,
-    /// All versions of the file list, each with the step at which the change to it began.
+    /// All versions of the file list. Each has the step at which the change to this version began.
     pub names: Vec<(usize, Names)>,
-    /// Pairs of a step and an index in `names`. That entry is durable from that step on.
+    /// Promises of durability, as pairs of a step and an index in `names`. That version of the file
+    /// list is durable from that step on.
     promises: Vec<(usize, usize)>,
     pub open: Vec<(usize, Box<dyn WriteFile>)>,
 }
@@ -115,8 +116,8 @@ impl History {
         assert_eq!(self.fs.problems().unwrap(), Vec::<String>::new());
     }
 
-    /// Drops all handles, as if the process were killed, and continues with the contents of the
-    /// device.
+    /// Simulates a kill of the process: drops all handles, and continues with the contents that the
+    /// device has.
     pub fn kill(&mut self) {
         self.open.clear();
         self.held = None;
@@ -127,7 +128,8 @@ impl History {
         }
     }
 
-    /// The oracle: checks everything that must be true after a power cut at `step`.
+    /// The oracle: checks the file system that was opened after a power cut at `step`. Returns a
+    /// text if a promise is broken.
     pub fn judge(&self, step: usize, fs: &RawFs) -> Result<(), String> {
         let problems = fs.problems().map_err(|e| format!("OPEN: {e}"))?;
         if !problems.is_empty() {

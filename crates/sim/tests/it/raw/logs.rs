@@ -1,5 +1,5 @@
-//! Tests WALs in slots that contain old pages of other WALs. Each page records to which WAL it
-//! belongs, so that replay can distinguish them.
+//! Tests of WALs on a raw device, in slots that still contain pages of older WALs. Each page
+//! records to which WAL it belongs, so that replay can distinguish them.
 use super::{SIZES, formatted, history::read};
 use std::sync::Arc;
 use terrace_device::{BlockDevice, Deaf};
@@ -16,8 +16,8 @@ fn full_pages(fs: &RawFs, name: &str, byte: u8, pages: usize) {
     (0..pages).for_each(|_| log.append(&[byte; PAYLOAD]).unwrap());
 }
 
-/// Opens the device and writes WALs of `pages` pages to slots with old contents. No WAL may
-/// continue with pages of another WAL.
+/// Writes WALs of `pages` pages to slots of the device that have old contents, and opens the
+/// device. Asserts that no WAL appears to continue with pages of another WAL.
 fn logs_have_their_own_bytes(device: CrashDevice, pages: [usize; 2], context: &str) {
     let fs = RawFs::new(Arc::new(device), "device");
     let held = fs.lock(true).unwrap();
@@ -32,7 +32,7 @@ fn logs_have_their_own_bytes(device: CrashDevice, pages: [usize; 2], context: &s
     }
 }
 
-/// Creates the WAL "lost". It is the second file and starts at the first slot.
+/// Creates the WAL "lost", which is the second file of the device and starts at the first slot.
 fn with_a_log_to_lose(image: &DeviceImage, pages: usize) -> CrashDevice {
     let device = CrashDevice::new(image);
     let fs = RawFs::new(Arc::new(device.clone()), "device");
@@ -56,8 +56,8 @@ fn a_log_does_not_continue_with_pages_of_an_earlier_formatting() {
     let empty = CrashDevice::new(&DeviceImage::empty(3 << 20));
     raw::format(&empty, SIZES, 7).unwrap();
     let device = with_a_log_to_lose(&empty.now(), 400);
-    // Old pages remain: `Deaf` ignores discards, and formatting erases nothing between the first
-    // and the last mebibyte.
+    // Pages of the former use remain on the device: `Deaf` ignores discards, and formatting erases
+    // nothing between the first and the last mebibyte.
     let superblock = raw::format(&Deaf::new(Arc::new(device.clone())), SIZES, 7 << 40).unwrap();
     let (mut left, slot) = (vec![0; PAGE], 300 * PAGE as u64 / u64::from(SIZES.slot_bytes));
     device.read_at(superblock.slot_at(slot as u32) + PAGE as u64, &mut left).unwrap();

@@ -1,6 +1,6 @@
-//! Tests files on a raw device: histories with a power cut at every request, including torn
-//! sectors, and a device that is disconnected. A failure message names the history, the step and
-//! the seed.
+//! Tests of files on a raw device. In most tests a history is followed by a power cut at every
+//! request, including torn sectors; in others the device is disconnected. A failure message names
+//! the history, the step and the seed.
 mod damage;
 mod history;
 mod logs;
@@ -39,15 +39,15 @@ fn formatted() -> DeviceImage {
     device.now()
 }
 
-/// Writes the history of `seed` and simulates power cuts after every request. Returns the number
-/// of crash states, and the first wrong state if there is one.
+/// Writes the history of `seed` and simulates power cuts after every request. Returns the count of
+/// crash states, and a description of the first wrong one, if any.
 fn campaign(device: CrashDevice, seed: u64, seeds: u64) -> (usize, Option<String>) {
     let mut history = History::new(device, seed);
     for round in 0..4 {
         (0..100).for_each(|_| history.act());
         history.kill();
-        // Kill the process repeatedly before any sync, so that checkpoints alternate between the
-        // journal's halves.
+        // Kills the process several times before any sync, so that checkpoints alternate between
+        // the halves of the slot journal.
         for again in 0..round {
             let began = history.device.steps();
             let file = history.fs.create(&format!("round {round} {again}")).unwrap();
@@ -103,15 +103,15 @@ fn synced_data_survives_a_power_cut_at_any_request() {
     assert!(states > 15_000, "only {states} states: the campaign has become too small");
 }
 
-/// NegativeControl: the oracle must detect a device that ignores flushes.
+/// Tests a negative control: the oracle must detect that a device ignores flushes.
 #[test]
 fn a_device_that_ignores_flushes_is_detected() {
     let image = formatted();
     assert!((0..4).any(|seed| campaign(CrashDevice::lying(&image), seed, 2).1.is_some()));
 }
 
-/// Formats a used device. After a power cut the device must have the old store, a store without
-/// files, or no store.
+/// Tests power cuts while a device with a store is formatted. After a power cut the device must
+/// have the old store, a new store without files, or no store.
 #[test]
 fn a_power_cut_during_formatting_leaves_the_old_store_a_new_one_or_none() {
     let image = formatted();
@@ -145,8 +145,8 @@ fn a_power_cut_during_formatting_leaves_the_old_store_a_new_one_or_none() {
     assert!(seen.iter().all(|states| *states > 0), "{seen:?}");
 }
 
-/// From a given request on, all requests fail. The result must be errors, never a panic or a false
-/// success, and synced data must survive.
+/// Tests a device on which all requests fail from a given request on. Calls must return errors,
+/// never panic or report a false success, and synced data must survive.
 #[test]
 fn a_disconnected_device_loses_no_synced_data() {
     let image = formatted();
@@ -214,8 +214,8 @@ fn a_full_device_reports_it_and_takes_more_after_a_removal() {
     assert_eq!(fs.problems().unwrap(), Vec::<String>::new());
 }
 
-/// A removed file may reappear after a power cut. It must have its own bytes, not those of a later
-/// file in the same slots.
+/// Tests the reuse of slots. A removed file may reappear after a power cut. It must then have its
+/// own bytes, not those of a later file in the same slots.
 #[test]
 fn slots_are_not_reused_before_the_removal_of_their_file_is_durable() {
     let device = CrashDevice::new(&formatted());
@@ -245,7 +245,8 @@ fn slots_are_not_reused_before_the_removal_of_their_file_is_durable() {
     assert!(seen[0] > 50 && seen[1] > 50, "{seen:?}");
 }
 
-/// An open file must stay readable after its removal, whatever is written in the meantime.
+/// Tests that an open file stays readable after its removal, whatever other data is written in the
+/// meantime.
 #[test]
 fn a_removed_file_keeps_its_slots_while_it_is_open() {
     let fs = RawFs::new(Arc::new(CrashDevice::new(&formatted())), "device");
@@ -266,8 +267,8 @@ fn a_removed_file_keeps_its_slots_while_it_is_open() {
     assert_eq!(fs.free_slots().unwrap(), 4);
 }
 
-/// Threads sync, commit, remove and close files concurrently, and close some of them during their
-/// removal. There must be no error, no deadlock, and no lost slot.
+/// Tests threads that sync, commit, remove and close files at the same time, and that close some
+/// files during their removal. There must be no error, no deadlock, and no lost slot.
 #[test]
 fn concurrent_use_of_a_device_loses_no_slot() {
     let fs = RawFs::new(Arc::new(CrashDevice::new(&formatted())), "device");
@@ -299,8 +300,8 @@ fn concurrent_use_of_a_device_loses_no_slot() {
     assert_eq!((fs.problems().unwrap(), fs.free_slots().unwrap()), (vec![], free));
 }
 
-/// If a write fails while a file is closed, there is no caller that could get the error. No later
-/// sync may report that file as durable.
+/// Tests a write that fails while its file is being closed, so that no caller can get the error. No
+/// later sync may report this file as durable.
 #[test]
 fn a_file_whose_last_write_failed_is_not_durable() {
     let device = Failing::new();
@@ -316,7 +317,7 @@ fn a_file_whose_last_write_failed_is_not_durable() {
     assert!(fs.sync_directory().is_err() && fs.create("more").is_err());
 }
 
-/// An allocation must wait for slots that another thread is about to free.
+/// Tests that an allocation on a full device waits for slots that another thread is about to free.
 #[test]
 fn a_device_is_not_full_while_stale_slots_are_discarded() {
     let device = Failing::new();
@@ -416,9 +417,9 @@ impl BlockDevice for Failing {
     }
 }
 
-/// Files with different lifetimes must not share a unit (a group of slots that the drive erases
-/// together). The lifetime classes are the root, a WAL, a table of an upper level, a table of a
-/// deeper level, and value-log segments.
+/// Tests that files with different lifetimes do not share a unit (a group of slots that the drive
+/// erases together). The lifetime classes are the root, a WAL, a table of an upper level, a table
+/// of a deeper level, and value-log segments.
 #[test]
 fn each_lifetime_class_has_units_of_its_own() {
     let fs = RawFs::new(Arc::new(CrashDevice::new(&formatted())), "device");
@@ -440,8 +441,8 @@ fn each_lifetime_class_has_units_of_its_own() {
     assert_eq!(units["000005.vals"], units["000002.vlog"], "segments share units");
 }
 
-/// Read-ahead hints must cover the slots of a file wherever they are. They must cover neither
-/// unwritten bytes nor bytes after the end of the file.
+/// Tests read-ahead hints for the device. They must cover the slots of a file wherever these are,
+/// but no unwritten bytes and no bytes after the end of the file.
 #[test]
 fn read_ahead_hints_reach_the_device() {
     let device = Failing::new();
@@ -479,8 +480,8 @@ fn read_ahead_hints_reach_the_device() {
     assert!((2 * 4096..=3 * 4096).contains(&pages), "{pages}");
 }
 
-/// A build of several tables in durability mode `sync` must need one device flush, and so must a
-/// synced WAL append.
+/// Tests that a build of several tables in durability mode `sync` needs only one device flush, and
+/// that a synced WAL append also needs only one.
 #[test]
 fn a_sync_is_one_flush() {
     let device = CrashDevice::new(&formatted());
@@ -488,7 +489,7 @@ fn a_sync_is_one_flush() {
     let _held = fs.lock(true).unwrap();
     let mut log = fs.create_for("log", FileUse::Log(WalWriteMode::Write)).unwrap();
     // The first change after an open begins a new half of the journal, which needs one more flush.
-    // Make this change now, outside the measurement.
+    // This sync makes that change before the measurement begins.
     log.sync().unwrap();
     fs.sync_directory().unwrap();
     let flushes = |work: &mut dyn FnMut()| {

@@ -1,5 +1,5 @@
-//! Tests recovery after a failed flush. After such a flush the page cache has contents that the
-//! device lacks, and recovery must not use them.
+//! Tests of recovery after a failed flush. The page cache then has contents that the device lacks,
+//! and recovery must not use these contents.
 use super::{formatted, history::read};
 use std::{
     collections::BTreeMap,
@@ -72,8 +72,8 @@ impl CachedDevice {
     }
 }
 
-/// After a failed sync, the bytes of a WAL may be in the cache only. SSTables may later have
-/// pointers into this WAL, so recovery must read the device and not the cache.
+/// Tests a WAL of which some bytes are only in the cache after a failed sync. SSTables may later
+/// have pointers into this WAL, so recovery must read the device and not the cache.
 #[test]
 fn cached_bytes_of_a_log_after_a_failed_sync_can_be_dropped() {
     let device = CachedDevice::new();
@@ -98,7 +98,7 @@ fn cached_bytes_of_a_log_after_a_failed_sync_can_be_dropped() {
     assert!(read(&fs, "000001.vlog").unwrap() == vec![1; 100]);
 }
 
-/// The newer half of the slot journal may be in the cache only. A checkpoint overwrites the older
+/// Tests a slot journal whose newer half is only in the cache. A checkpoint overwrites the older
 /// half, so the newer half must be on the device before that.
 #[test]
 fn a_file_list_that_the_device_never_got_is_not_used() {
