@@ -18,8 +18,8 @@ use terrace_storage::{
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Fuzz target for SSTables. An SSTable that passes verification must give the same entries through
-/// every interface. For any other SSTable, reads must terminate and return sorted entries.
+/// Fuzz target for SSTables. An SSTable that passes verification must give the same entries
+/// through every interface. For any other SSTable, reads must terminate and return sorted entries.
 pub fn table(input: &[u8]) {
     for file in [input.to_vec(), heal::table(input)] {
         let memory = Memory::new();
@@ -122,9 +122,9 @@ fn walk_both_ways(damaged: &Files, healed: bool) {
     }
 }
 
-/// Fuzz target for whole stores: damages a fixed store and checks the result. The first byte of the
-/// input selects the store, and whether checksums are recomputed. Each further group of seven bytes
-/// describes one damage: file, kind, position (three bytes), and a number (two bytes).
+/// Fuzz target for whole stores: damages a fixed store and checks the result. The first byte of
+/// the input selects the store, and whether checksums are recomputed. Each further group of seven
+/// bytes describes one damage: file, kind, position (three bytes), and a number (two bytes).
 pub fn store(input: &[u8]) {
     let Some((&how, damages)) = input.split_first() else { return };
     let (marked, healed, ranged) = (how & 1 != 0, how & 2 != 0, how & 4 != 0);

@@ -12,8 +12,8 @@ use terrace_format::batch;
 /// The C handle `leveldb_writebatch_t`: a batch of writes.
 pub struct Batch(pub WriteBatch);
 
-/// Decodes a batch of puts and deletes from a WAL record. LevelDB's batches in memory have the same
-/// encoding. The sequence number in the record may be any number and has no effect.
+/// Decodes a batch of puts and deletes from a WAL record. LevelDB's batches in memory have the
+/// same encoding. The sequence number in the record may be any number and has no effect.
 pub fn decode(record: &[u8]) -> Result<WriteBatch, Message> {
     let mut record = record.to_vec();
     if let Some(sequence) = record.first_chunk_mut::<8>() {
@@ -74,7 +74,8 @@ type Put = unsafe extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize)
 type Deleted = unsafe extern "C" fn(*mut c_void, *const u8, usize);
 
 /// # Safety
-/// `put` and `deleted` accept the pointer `state`, and bytes that are valid only during their call.
+/// `put` and `deleted` accept the pointer `state`, and bytes that are valid only during their
+/// call.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn leveldb_writebatch_iterate(batch: &Batch, state: *mut c_void, put: Put, deleted: Deleted) {
     for op in batch.0.ops() {

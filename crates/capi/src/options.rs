@@ -1,7 +1,7 @@
 //! `leveldb_options_t`, `leveldb_readoptions_t` and `leveldb_writeoptions_t`.
 //!
-//! Numbers outside LevelDB's bounds are changed to the nearest bound. The library therefore accepts
-//! every value that LevelDB accepts.
+//! Numbers outside LevelDB's bounds are changed to the nearest bound. The library therefore
+//! accepts every value that LevelDB accepts.
 #![expect(unsafe_code, reason = "C passes zero-terminated strings")]
 use crate::{
     comparator::{Comparator, Order},

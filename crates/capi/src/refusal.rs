@@ -1,6 +1,6 @@
-//! Messages of opens, destroys and repairs that were refused. If LevelDB refuses the same call, the
-//! message begins with LevelDB's text, because programs search for that text. Terrace's own text
-//! follows in parentheses.
+//! Messages of opens, destroys and repairs that were refused. If LevelDB refuses the same call,
+//! the message begins with LevelDB's text, because programs search for that text. Terrace's own
+//! text follows in parentheses.
 //!
 //! Source of the texts: the messages of LevelDB 1.23.
 #![expect(unsafe_code, reason = "a call of the operating system")]
@@ -59,8 +59,8 @@ pub fn of_lock(path: &Path, error: Error) -> Message {
 }
 
 /// Returns the reason why no lock file can be created in the existing directory `path`. LevelDB
-/// locks a directory before it looks for a store in it, so LevelDB reports this reason and not that
-/// the store is missing.
+/// locks a directory before it looks for a store in it, so LevelDB reports this reason and not
+/// that the store is missing.
 fn no_lock(path: &Path) -> Option<String> {
     let directory = CString::new(path.as_os_str().as_bytes()).ok()?;
     // SAFETY: the name ends in a zero byte and outlives the call.

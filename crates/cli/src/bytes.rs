@@ -101,8 +101,8 @@ fn decode_hex(text: &[u8]) -> Result<Vec<u8>> {
 
 const NO_DIGIT: u8 = 0xff;
 
-/// The value of each byte as a hexadecimal digit. With this table, decoding takes one load per byte
-/// and no branch.
+/// The value of each byte as a hexadecimal digit. With this table, decoding takes one load per
+/// byte and no branch.
 const DIGITS: [u8; 256] = {
     let mut digits = [NO_DIGIT; 256];
     let mut value = 0;

@@ -73,8 +73,8 @@ fn is_damage(error: &anyhow::Error) -> bool {
     }
 }
 
-/// Returns whether the error is a broken pipe. The broken pipe must be stdout, because stores write
-/// only to files.
+/// Returns whether the error is a broken pipe. The broken pipe must be stdout, because stores
+/// write only to files.
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let closed = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
     error.chain().any(|cause| cause.downcast_ref().is_some_and(closed))

@@ -23,9 +23,9 @@ const FOLIO_BYTES: u64 = 2 << 20;
 /// A block device in a regular file, or a real block device. The process that opens it locks it
 /// against other processes.
 ///
-/// In a regular file, a discard or a zeroing punches a hole. If the file system cannot punch holes,
-/// the range is overwritten with zeros. On a real device, a discard fails if the device does not
-/// support discards, and a discarded range may keep its contents.
+/// In a regular file, a discard or a zeroing punches a hole. If the file system cannot punch
+/// holes, the range is overwritten with zeros. On a real device, a discard fails if the device
+/// does not support discards, and a discarded range may keep its contents.
 pub struct File {
     /// The object that the caller attached to the descriptor with [`guarded`](File::guarded). It
     /// must be dropped before the descriptor is closed.

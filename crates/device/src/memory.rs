@@ -6,9 +6,9 @@ use crate::error::check_range;
 use crate::{BlockDevice, Error, Result, Stream};
 
 const BLOCK: u32 = 4096;
-/// Chunk size in bytes. The allocator gets a chunk of this size directly from the operating system.
-/// Such memory consists of zero pages that occupy no memory until they are written. When a chunk is
-/// freed, its memory returns to the operating system immediately.
+/// Chunk size in bytes. The allocator gets a chunk of this size directly from the operating
+/// system. Such memory consists of zero pages that occupy no memory until they are written. When a
+/// chunk is freed, its memory returns to the operating system immediately.
 const CHUNK: usize = 1 << 20;
 
 /// A block device in memory. Unwritten chunks, and chunks discarded or zeroed as a whole, occupy

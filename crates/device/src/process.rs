@@ -1,6 +1,6 @@
 //! Unique names for processes. An object that a process creates, such as a mount directory,
-//! contains its creator's unique name in its own name. A process id would not be enough: the object
-//! may outlive its creator, and the kernel may then give the same id to another process.
+//! contains its creator's unique name in its own name. A process id would not be enough: the
+//! object may outlive its creator, and the kernel may then give the same id to another process.
 use std::fs;
 
 /// Returns a name that no later process gets: the process id and the start time in clock ticks

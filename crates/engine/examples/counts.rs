@@ -1,8 +1,8 @@
 //! Repeats one kind of operation of a store many times. `cargo xtask counts` runs this program
 //! under callgrind, counts the cost of the operation, and compares it with earlier counts.
 //!
-//! `counts PRESET KIND` prints three counts: operations, allocations, and system calls that read or
-//! write. Callgrind counts the instructions of [`measured`] and of all functions that it calls.
+//! `counts PRESET KIND` prints three counts: operations, allocations, and system calls that read
+//! or write. Callgrind counts the instructions of [`measured`] and of all functions that it calls.
 //! Everything runs on one thread, in a fixed order.
 #[path = "../tests/it/common/counting.rs"]
 mod counting;

@@ -211,8 +211,8 @@ impl WriteBatch {
     }
 }
 
-/// Returns the lengths in bytes of the key and of the value of `op`. For a range tombstone, the key
-/// length is the length of the longer of its two keys.
+/// Returns the lengths in bytes of the key and of the value of `op`. For a range tombstone, the
+/// key length is the length of the longer of its two keys.
 fn sizes(op: &Op<'_>) -> (u64, u64) {
     match *op {
         Op::Put(key, value) | Op::FamilyPut(_, key, value) => (key.len() as u64, value.len() as u64),
@@ -229,8 +229,8 @@ fn too_many() -> String {
     format!("a batch has at most {} operations", u32::MAX)
 }
 
-/// Returns a description of the problem if the file format cannot store an operation with a key and
-/// a value of these sizes, in bytes. Returns `None` if the format can store it.
+/// Returns a description of the problem if the file format cannot store an operation with a key
+/// and a value of these sizes, in bytes. Returns `None` if the format can store it.
 pub(crate) fn oversized(key_bytes: u64, value_bytes: u64) -> Option<String> {
     const KEY_BYTES_MAX: u64 = u32::MAX as u64 - key::TRAILER_BYTES as u64;
     if key_bytes > KEY_BYTES_MAX {

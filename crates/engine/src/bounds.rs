@@ -7,9 +7,9 @@
 //! work frees the space of both parts.
 //!
 //! The limits are the values of options. On a nearly full disk the limits are lower: each part may
-//! take only a share of the space that would be free without the backlog. Therefore a disk that has
-//! space for the live pairs and for running compactions does not become full, even if background
-//! work is slow.
+//! take only a share of the space that would be free without the backlog. Therefore a disk that
+//! has space for the live pairs and for running compactions does not become full, even if
+//! background work is slow.
 use crate::Options;
 
 /// The limits on the backlog, in bytes.

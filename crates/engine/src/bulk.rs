@@ -1,15 +1,15 @@
 //! Writes SSTables in key order for jobs other than flushes and compactions: repair, ingest and
 //! conversion. All SSTables are durable before any version names one of them.
 //!
-//! The SSTables are written in batches. Each unfinished SSTable may hold a file descriptor until it
-//! is durable, so the writer makes one batch durable before it begins the next.
+//! The SSTables are written in batches. Each unfinished SSTable may hold a file descriptor until
+//! it is durable, so the writer makes one batch durable before it begins the next.
 use crate::Result;
 use terrace_format::TableId;
 use terrace_storage::placement::{Hint, Lifetime, ObjectId, Storage, TableMeta, TableSink};
 
-/// How many sequence numbers an ingest leaves free for writes that arrive while the ingest prepares
-/// its tables. If the writers use more sequence numbers than this, the ingest must prepare its
-/// tables again, with larger sequence numbers.
+/// How many sequence numbers an ingest leaves free for writes that arrive while the ingest
+/// prepares its tables. If the writers use more sequence numbers than this, the ingest must
+/// prepare its tables again, with larger sequence numbers.
 pub const SEQUENCES_AHEAD: u64 = 1 << 24;
 
 /// The maximum number of SSTables in a batch.

@@ -167,8 +167,8 @@ fn leftovers(storage: &dyn Storage, version: &Version, listed: &[Listed]) -> Vec
     listed.iter().map(|found| found.object).filter(idle).map(|object| storage.place_of(object)).collect()
 }
 
-/// Returns the problems of bundles (files with several SSTables) whose internal directory cannot be
-/// read. Only a repair of a store without a manifest needs the directory of a bundle.
+/// Returns the problems of bundles (files with several SSTables) whose internal directory cannot
+/// be read. Only a repair of a store without a manifest needs the directory of a bundle.
 fn bundles_without_directory(storage: &dyn Storage, version: &Version) -> Vec<String> {
     let within = version.all_tables().filter_map(|(_, table)| table.meta.within);
     let bundles: BTreeSet<TableId> = within.map(|within| within.bundle).collect();

@@ -1,9 +1,9 @@
-//! Closed WALs: WALs to which the engine appends no more records. A closed WAL must still be synced
-//! as long as its entries are in no durable SSTable.
+//! Closed WALs: WALs to which the engine appends no more records. A closed WAL must still be
+//! synced as long as its entries are in no durable SSTable.
 //!
-//! A closed WAL keeps its file open until SSTables with all of its entries are durable. It must not
-//! keep the file open longer, because the kernel still writes the pages of a deleted file to the
-//! device while the file is open.
+//! A closed WAL keeps its file open until SSTables with all of its entries are durable. It must
+//! not keep the file open longer, because the kernel still writes the pages of a deleted file to
+//! the device while the file is open.
 use crate::Result;
 use parking_lot::Mutex;
 use std::sync::Arc;

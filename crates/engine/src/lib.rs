@@ -1,5 +1,5 @@
-//! Terrace is an embedded LSM-tree key-value store that uses LevelDB's file formats. Its first goal
-//! is crash safety.
+//! Terrace is an embedded LSM-tree key-value store that uses LevelDB's file formats. Its first
+//! goal is crash safety.
 //!
 //! A store maps byte keys to byte values in key order. Terrace opens directories of LevelDB in
 //! place, and LevelDB opens them again after a clean close. A [`Db`] is a handle to an open store.
@@ -21,9 +21,9 @@
 //!
 //! # Write
 //!
-//! When a write returns, it is in the write-ahead log (WAL), so it survives the end of the process.
-//! A write with [`WriteOptions::synced`] also survives a power cut, together with all earlier
-//! writes.
+//! When a write returns, it is in the write-ahead log (WAL), so it survives the end of the
+//! process. A write with [`WriteOptions::synced`] also survives a power cut, together with all
+//! earlier writes.
 //!
 //! ```
 //! use terrace::{Db, Options, WriteOptions};
@@ -96,9 +96,9 @@
 //! # Durability
 //!
 //! Every write has a sequence number. All writes up to [`Db::durable_sequence`] survive a power
-//! cut. [`Db::wait_durable`] waits until a given write is durable, and [`Db::when_durable`] returns
-//! a future that does the same. The durability mode ([`Options::durability`]) determines how
-//! flushed and compacted data becomes durable.
+//! cut. [`Db::wait_durable`] waits until a given write is durable, and [`Db::when_durable`]
+//! returns a future that does the same. The durability mode ([`Options::durability`]) determines
+//! how flushed and compacted data becomes durable.
 //!
 //! ```
 //! # use terrace::{Db, Options};

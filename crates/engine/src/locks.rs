@@ -4,8 +4,8 @@
 //! ```text
 //! lock order: shard → waits
 //! ```
-//! `shard` guards a part of the lock table, and `waits` guards the list of waiting transactions. No
-//! thread does I/O while it holds one of these two locks.
+//! `shard` guards a part of the lock table, and `waits` guards the list of waiting transactions.
+//! No thread does I/O while it holds one of these two locks.
 use crate::{Error, Result, clock::Clock};
 use parking_lot::{Condvar, Mutex};
 use std::{

@@ -1,4 +1,5 @@
-//! Options: the purpose, unit, default and bounds of each option, and the text form of all options.
+//! Options: the purpose, unit, default and bounds of each option, and the text form of all
+//! options.
 //!
 //! Every option is declared once, in `options/table.rs`. A preset is a named set of values
 //! (`presets.rs`). A store records only the comparator, the layout and the feature flags, and each

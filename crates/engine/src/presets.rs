@@ -117,11 +117,11 @@ impl Options {
 /// Memory: memtables take at most 4 × 32 MiB and the block cache 64 MiB. Indexes and filters take
 /// about 1/100 of the size of the open SSTables in addition.
 ///
-/// Recovery: a crash leaves WALs to replay. They have as many bytes as the memtables held, plus the
-/// bytes of flushed memtables whose SSTables waited for a batch sync.
+/// Recovery: a crash leaves WALs to replay. They have as many bytes as the memtables held, plus
+/// the bytes of flushed memtables whose SSTables waited for a batch sync.
 ///
-/// Stalls: writes stall when the WALs and obsolete SSTables that wait for a sync have 2 GiB. With a
-/// lower limit, a compaction of a full level 0 would stall writes until its outputs are durable.
+/// Stalls: writes stall when the WALs and obsolete SSTables that wait for a sync have 2 GiB. With
+/// a lower limit, a compaction of a full level 0 would stall writes until its outputs are durable.
 ///
 /// Level 1 has space for at least the 4 memtables that a compaction of level 0 moves there.
 /// Whatever the size of a memtable, level 1 may grow to four times this size before the store gets
@@ -194,13 +194,13 @@ fn noblsm() -> Options {
     options
 }
 
-/// Returns the preset of the DeLSM paper. As in the paper, level 0 holds 10,000 entries. The limits
-/// on the number of runs in level 0 matter only for large values.
+/// Returns the preset of the DeLSM paper. As in the paper, level 0 holds 10,000 entries. The
+/// limits on the number of runs in level 0 matter only for large values.
 ///
 /// As in the paper, a WAL is synced when its memtable is sealed, and the files of pairs are not
-/// synced. In the paper the file system writes the files of pairs back by itself, and WALs are kept
-/// for a minute or two. This preset instead syncs the file system every five seconds, so both times
-/// are shorter.
+/// synced. In the paper the file system writes the files of pairs back by itself, and WALs are
+/// kept for a minute or two. This preset instead syncs the file system every five seconds, so both
+/// times are shorter.
 fn delsm() -> Options {
     let mut options = Options::leveldb_compatible().named("delsm");
     options.made_of.tables = TableForm::Directory;
@@ -219,8 +219,8 @@ fn delsm() -> Options {
     options
 }
 
-/// Returns the preset of the WiscKey paper. Its garbage collection takes the oldest segments of the
-/// value log first.
+/// Returns the preset of the WiscKey paper. Its garbage collection takes the oldest segments of
+/// the value log first.
 fn wisckey() -> Options {
     let mut options = Options::leveldb_compatible().named("wisckey");
     options.made_of.values = Values::Log;

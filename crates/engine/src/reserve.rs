@@ -1,11 +1,11 @@
-//! The reserve: disk space that a store allocates in advance and releases when the disk is full. It
-//! is large enough for the manifest and one batch of edits.
+//! The reserve: disk space that a store allocates in advance and releases when the disk is full.
+//! It is large enough for the manifest and one batch of edits.
 use crate::Result;
 use parking_lot::Mutex;
 use terrace_storage::placement::Storage;
 
-/// The reserve of one store. The store releases the reserve while an operation needs its space, and
-/// allocates it again as soon as there is enough space.
+/// The reserve of one store. The store releases the reserve while an operation needs its space,
+/// and allocates it again as soon as there is enough space.
 #[derive(Debug)]
 pub struct Reserve {
     bytes: u64,

@@ -1,5 +1,6 @@
 //! SSTables outside of stores. A program builds such a table from sorted data with the writer of
-//! this module, or a store exports it. Every store with the same key order can ingest such a table.
+//! this module, or a store exports it. Every store with the same key order can ingest such a
+//! table.
 use crate::{Error, Options, Result, batch::oversized};
 use std::path::{Path, PathBuf};
 use terrace_format::{

@@ -62,8 +62,8 @@ use std::{
 use terrace_format::{FamilyId, KeyOrder, SeqNo, TableId};
 use terrace_storage::{Process, placement::Storage};
 
-/// Interval at which a thread that waits for a change checks again, because the free disk space may
-/// change without a signal.
+/// Interval at which a thread that waits for a change checks again, because the free disk space
+/// may change without a signal.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// The state that the state lock guards.
@@ -108,8 +108,8 @@ pub struct DbState {
     pub closed: bool,
 }
 
-/// The background jobs. The module `db` passes them to the module `state`, so that `state` does not
-/// import them.
+/// The background jobs. The module `db` passes them to the module `state`, so that `state` does
+/// not import them.
 pub struct Jobs {
     /// Flushes the immutable memtables into an SSTable.
     pub flush: fn(&Arc<DbInner>) -> Result<()>,

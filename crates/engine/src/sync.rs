@@ -2,8 +2,8 @@
 //! loom` model-checks.
 //!
 //! With `cfg(loom)` the primitives are those of the model checker Loom, which runs every
-//! interleaving of a few threads, with every value that their loads may return. In all other builds
-//! the primitives are those of `std` and `parking_lot`.
+//! interleaving of a few threads, with every value that their loads may return. In all other
+//! builds the primitives are those of `std` and `parking_lot`.
 #[cfg(loom)]
 mod modelled;
 #[cfg(not(loom))]

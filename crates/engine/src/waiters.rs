@@ -3,8 +3,8 @@ use parking_lot::Mutex;
 use std::{collections::BTreeMap, task::Waker};
 
 /// The wakers of all waiting tasks, under a leaf lock (a lock under which no other lock is taken).
-/// A waker is user code that schedules a task, so the store calls it only after it has released the
-/// lock.
+/// A waker is user code that schedules a task, so the store calls it only after it has released
+/// the lock.
 #[derive(Default)]
 pub struct Waiters(Mutex<Waiting>);
 

@@ -6,11 +6,11 @@
 //! directory = (varint64 number, varint64 offset, varint64 bytes)*      by increasing offset
 //! footer    = fixed64 directory offset, fixed32 masked crc32c of the directory, fixed64 magic
 //! ```
-//! Members start at multiples of the file system's block size. When a member is obsolete, its space
-//! can therefore be deallocated (by punching a hole in the file) without touching its neighbours.
-//! The manifest records the members that are in use. The directory is for a repair without a
-//! manifest. It lists all members with which the bundle was created, including obsolete members,
-//! whose space may read as zeros. Spec: docs/format/bundle.md.
+//! Members start at multiples of the file system's block size. When a member is obsolete, its
+//! space can therefore be deallocated (by punching a hole in the file) without touching its
+//! neighbours. The manifest records the members that are in use. The directory is for a repair
+//! without a manifest. It lists all members with which the bundle was created, including obsolete
+//! members, whose space may read as zeros. Spec: docs/format/bundle.md.
 use crate::{
     Corrupt, TableId,
     coding::{Input, put_varint64},

@@ -1,17 +1,17 @@
 //! A sorted array of internal keys with a fast lower-bound search. It is used for index blocks in
 //! memory.
 //!
-//! Keys are stored contiguously. In the bytewise order, all user keys except the last have a common
-//! prefix that is not compared, and the next eight bytes of each key are stored as an integer. A
-//! search first compares integers in one contiguous array, and rarely has to read a key. A second
-//! array has every sixteenth integer. It stays in the CPU caches and selects the group of integers
-//! to search. The common prefix does not include the last key, because an index block ends with a
-//! short key above all other keys, which has no prefix in common with them.
+//! Keys are stored contiguously. In the bytewise order, all user keys except the last have a
+//! common prefix that is not compared, and the next eight bytes of each key are stored as an
+//! integer. A search first compares integers in one contiguous array, and rarely has to read a
+//! key. A second array has every sixteenth integer. It stays in the CPU caches and selects the
+//! group of integers to search. The common prefix does not include the last key, because an index
+//! block ends with a short key above all other keys, which has no prefix in common with them.
 use crate::{KeyOrder, block::common_prefix, key};
 use std::{cmp::Ordering, ops::Range};
 
-/// Number of integers in a group, so that a group has the size of two cache lines. The second array
-/// has the last integer of each group.
+/// Number of integers in a group, so that a group has the size of two cache lines. The second
+/// array has the last integer of each group.
 const STRETCH: usize = 16;
 
 /// A sorted array of internal keys, see the module documentation. The keys never change.

@@ -1,5 +1,5 @@
-//! Runs a job on several threads that start together. Measures the time of the job, and the latency
-//! of each kind of operation: as a histogram of the whole run, and over time.
+//! Runs a job on several threads that start together. Measures the time of the job, and the
+//! latency of each kind of operation: as a histogram of the whole run, and over time.
 mod kind;
 mod latencies;
 mod timeline;

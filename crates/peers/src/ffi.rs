@@ -35,8 +35,8 @@ macro_rules! opaque {
     )* };
 }
 
-/// Declares a struct of pointers to C functions and its loader `bind`. The C function of a field is
-/// named `<prefix><field>`. If the library lacks a function, `bind` returns the name of the
+/// Declares a struct of pointers to C functions and its loader `bind`. The C function of a field
+/// is named `<prefix><field>`. If the library lacks a function, `bind` returns the name of the
 /// function. The types must be transcribed from the library's header.
 macro_rules! functions {
     ($table:ident $(<$of:ident>)?; $($name:ident: fn($($arg:ty),*) $(-> $ret:ty)?;)*) => {

@@ -1,5 +1,5 @@
-//! An open store of a library with LevelDB's C API. The code serves both LevelDB and RocksDB, whose
-//! C APIs have these functions in common.
+//! An open store of a library with LevelDB's C API. The code serves both LevelDB and RocksDB,
+//! whose C APIs have these functions in common.
 use crate::{
     Result,
     ffi::{

@@ -232,8 +232,8 @@ impl Event {
     }
 }
 
-/// Applies to `blocks` a write that starts at block `first` and was torn by the power cut. Only the
-/// bytes in `kept`, which is a range of sectors of the write, are applied.
+/// Applies to `blocks` a write that starts at block `first` and was torn by the power cut. Only
+/// the bytes in `kept`, which is a range of sectors of the write, are applied.
 fn put_torn(blocks: &mut Blocks, first: u64, written: &[Block], kept: Range<usize>) {
     for (nth, block) in written.iter().enumerate() {
         let begin = nth * BLOCK as usize;

@@ -2,8 +2,8 @@
 //! directory after any step with a few binary searches.
 //!
 //! A step is one recorded operation. Steps are numbered from 1, and step 0 is the initial state. A
-//! name refers to a file. As with an inode, a file exists longer than its names. A removed file can
-//! therefore reappear after a power cut.
+//! name refers to a file. As with an inode, a file exists longer than its names. A removed file
+//! can therefore reappear after a power cut.
 use crate::{Image, Rng, Rules, image::Content};
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -2,10 +2,11 @@
 //! whether the files of a build are durable yet. In this mode, handles become durable after a
 //! delay, out of order, or never.
 //!
-//! The engine may remove an obsolete file only when its replacement is durable (docs/durability.md,
-//! §2). If handles were durable immediately, tests would never exercise this rule. In this mode
-//! each build (the files of one flush or compaction) becomes durable only after some calls of
-//! `advance`. Its files are synced only then, so a power cut before that really loses them.
+//! The engine may remove an obsolete file only when its replacement is durable
+//! (docs/durability.md, §2). If handles were durable immediately, tests would never exercise this
+//! rule. In this mode each build (the files of one flush or compaction) becomes durable only after
+//! some calls of `advance`. Its files are synced only then, so a power cut before that really
+//! loses them.
 use crate::Rng;
 use parking_lot::Mutex;
 use std::{io, time::Duration};

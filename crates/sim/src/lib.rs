@@ -4,8 +4,8 @@
 //! - [`CrashFs`] records the operations on a directory. It returns an [`Image`] (the directory
 //!   contents) of any state that a power cut may leave.
 //! - [`Folder`] is a second directory on the same disk, which can link to files of the first one.
-//! - [`CrashDevice`] is the crash model of a block device, with torn writes. [`DisconnectedDevice`]
-//!   is a device that gets disconnected.
+//! - [`CrashDevice`] is the crash model of a block device, with torn writes.
+//!   [`DisconnectedDevice`] is a device that gets disconnected.
 //! - [`Medium`] selects one of these, or a directory and a device combined, as a test parameter.
 //! - [`FaultFs`] lets the n-th call fail.
 //! - [`LimitedNamesFs`] restricts the number, length and characters of file names.

@@ -155,8 +155,8 @@ fn surviving_content(file: &File, step: usize, reached: usize, bias: Bias, rng: 
     file.content.view(bytes, zeros)
 }
 
-/// Chooses a file size between `synced` and `written`. While the kernel writes pages back, the size
-/// grows by whole pages. When it writes the last page, the size grows to the end of the file.
+/// Chooses a file size between `synced` and `written`. While the kernel writes pages back, the
+/// size grows by whole pages. When it writes the last page, the size grows to the end of the file.
 fn size(file: &File, synced: usize, written: usize, reached: usize, rng: &mut Rng) -> usize {
     match rng.below(4) {
         0 => synced,

@@ -27,8 +27,8 @@ use std::{
 /// thread.
 const TURN_NS: u64 = 20_000_000;
 
-/// A mapped range of a file that is being written. Bytes that are copied into it are immediately in
-/// the page cache and survive the end of the process.
+/// A mapped range of a file that is being written. Bytes that are copied into it are immediately
+/// in the page cache and survive the end of the process.
 ///
 /// # When the device fails
 /// If a page cannot be read back, the process ends (`SIGBUS`) with a message that names the file.
@@ -199,10 +199,10 @@ pub(crate) fn prepare_to_replace() {
     }
 }
 
-/// Replaces `descriptor` by one that can be neither read nor written. The calling process must be a
-/// child that was just forked. Afterwards the child holds no lock through the old descriptor, and
-/// the number of the descriptor stays in use. The function makes only calls that a signal handler
-/// may make.
+/// Replaces `descriptor` by one that can be neither read nor written. The calling process must be
+/// a child that was just forked. Afterwards the child holds no lock through the old descriptor,
+/// and the number of the descriptor stays in use. The function makes only calls that a signal
+/// handler may make.
 pub(crate) fn replace_in_child(descriptor: RawFd) {
     let useless = USELESS.load(Relaxed);
     if useless >= 0 && useless != descriptor {
@@ -213,9 +213,9 @@ pub(crate) fn replace_in_child(descriptor: RawFd) {
     }
 }
 
-/// Lists the names in the open directory `folder`, without `.` and `..`, in any order. The iterator
-/// of the standard library is not used, because it panics if closing the directory returns an
-/// error, as network file systems may do.
+/// Lists the names in the open directory `folder`, without `.` and `..`, in any order. The
+/// iterator of the standard library is not used, because it panics if closing the directory
+/// returns an error, as network file systems may do.
 pub(crate) fn entries(folder: OwnedFd) -> io::Result<Vec<OsString>> {
     let (descriptor, mut found) = (folder.into_raw_fd(), Vec::new());
     // SAFETY: the descriptor is open. From now on the directory stream owns and closes it. If

@@ -2,9 +2,10 @@
 //! recognize that it has only a copy of the object.
 //!
 //! A child made by `fork` has the memory and descriptors of its parent but none of its threads. If
-//! the child inherits an open store, the store has no flush thread in the child, its locks may stay
-//! locked forever, and the parent still writes to its files. Code that writes files, waits for
-//! threads or takes locks therefore first checks that it runs in the process that made the object.
+//! the child inherits an open store, the store has no flush thread in the child, its locks may
+//! stay locked forever, and the parent still writes to its files. Code that writes files, waits
+//! for threads or takes locks therefore first checks that it runs in the process that made the
+//! object.
 //!
 //! The check costs one load. A handler that libc runs in every child ([`kernel::at_fork`]) counts
 //! forks, and a [`Process`] stores the count at the time it was made. A child that is made by the

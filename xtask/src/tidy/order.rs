@@ -1,5 +1,5 @@
-//! Checks the layers inside the crates `engine` and `storage`. Each row of a list is a layer, and a
-//! module may use only modules of earlier rows (lower layers).
+//! Checks the layers inside the crates `engine` and `storage`. Each row of a list is a layer, and
+//! a module may use only modules of earlier rows (lower layers).
 use super::{Report, source::Source};
 use std::collections::HashMap;
 

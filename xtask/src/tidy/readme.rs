@@ -8,7 +8,8 @@ const PAGE: &str = "README.md";
 const EXAMPLE: &str = "crates/engine/examples/readme.rs";
 
 /// Compares the first Rust block of the README with the compiled example, which may begin with a
-/// `//!` header. Also compares the minimum Rust version in the README with the one in `Cargo.toml`.
+/// `//!` header. Also compares the minimum Rust version in the README with the one in
+/// `Cargo.toml`.
 pub fn check(root: &Path, report: &mut Report) -> Result<()> {
     let page = fs::read_to_string(root.join(PAGE)).context(PAGE)?;
     let example = fs::read_to_string(root.join(EXAMPLE)).context(EXAMPLE)?;

@@ -1,5 +1,5 @@
-//! A Rust source file in the form that the checks of `cargo xtask tidy` use: its text, and its code
-//! without unit tests, comments and strings.
+//! A Rust source file in the form that the checks of `cargo xtask tidy` use: its text, and its
+//! code without unit tests, comments and strings.
 use std::path::PathBuf;
 
 /// A source file.

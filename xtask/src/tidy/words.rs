@@ -8,9 +8,9 @@ const PURE: &[&str] = &["crates/format/src/", "crates/engine/src/"];
 const CLOCK: &str = "crates/engine/src/clock.rs";
 const BANNED: &[&str] = &["std::fs", "Instant::now", "SystemTime::now", "RandomState", "thread_rng", "getrandom"];
 
-/// The files and the one folder that may contain `unsafe`. They contain the arena and the skip list
-/// of the memtable, memory that the kernel fills, calls of C functions, functions that C calls,
-/// ioctls of devices, the counting allocator, and forks in tests.
+/// The files and the one folder that may contain `unsafe`. They contain the arena and the skip
+/// list of the memtable, memory that the kernel fills, calls of C functions, functions that C
+/// calls, ioctls of devices, the counting allocator, and forks in tests.
 const UNSAFE: &[&str] = &[
     "crates/capi/src/",
     "crates/device/src/node.rs",

@@ -163,7 +163,8 @@ fn range(bounds: Bounds<'_>, outer: &[u8], mut options: ReadOptions) -> PyResult
     Ok((options, extra))
 }
 
-/// Returns the first key after all keys that start with `prefix`, or `None` if no key follows them.
+/// Returns the first key after all keys that start with `prefix`, or `None` if no key follows
+/// them.
 fn successor(mut prefix: Vec<u8>) -> Option<Vec<u8>> {
     while prefix.pop_if(|last| *last == 0xff).is_some() {}
     *prefix.last_mut()? += 1;

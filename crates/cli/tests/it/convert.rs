@@ -141,8 +141,8 @@ fn one_that_was_killed_near_its_end_ends() {
     }
 }
 
-/// Tests that a conversion into another layout does not continue an existing conversion. An earlier
-/// version continued it, and reported that everything was copied.
+/// Tests that a conversion into another layout does not continue an existing conversion. An
+/// earlier version continued it, and reported that everything was copied.
 #[test]
 fn what_was_begun_as_something_else_is_not_taken_up() {
     let (folder, store) = fresh();

@@ -123,8 +123,8 @@ fn a_bad_trace_is_told_by_file_and_line() {
     assert!(error.contains(text(&file)), "{error}");
 }
 
-/// Tests that `ssd smart` prints the counters of real drives, or reports that they are unknown. The
-/// SMART values are the same as in `tests/it/smart.rs` of the device crate.
+/// Tests that `ssd smart` prints the counters of real drives, or reports that they are unknown.
+/// The SMART values are the same as in `tests/it/smart.rs` of the device crate.
 #[test]
 fn real_drives_tell_or_are_said_not_to() {
     let directory = tempfile::tempdir().unwrap();

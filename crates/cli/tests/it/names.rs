@@ -1,6 +1,6 @@
-//! Tests commands that read single files of a store. If a FIFO, a link or a file of terabytes is in
-//! the place of such a file, the command must refuse it. The command must not wait for the FIFO,
-//! follow the link, or read the whole file.
+//! Tests commands that read single files of a store. If a FIFO, a link or a file of terabytes is
+//! in the place of such a file, the command must refuse it. The command must not wait for the
+//! FIFO, follow the link, or read the whole file.
 use crate::common::{command, fresh, situations, terrace};
 use std::{
     fs,

@@ -104,8 +104,8 @@ fn files_come_out_of_a_device_whose_list_is_damaged() {
     assert!(all[0] == all[1] && all[0].len() > pairs.len());
 }
 
-/// Tests split stores. A split store has its manifest in a directory and its WALs and SSTables on a
-/// device; the store's path is the directory. Neither half may work with another store's half.
+/// Tests split stores. A split store has its manifest in a directory and its WALs and SSTables on
+/// a device; the store's path is the directory. Neither half may work with another store's half.
 #[test]
 fn logs_and_tables_may_be_on_a_device_and_the_rest_in_a_directory() {
     let (directory, store) = fresh();
@@ -226,8 +226,9 @@ fn what_is_there_is_not_overwritten_unasked() {
     assert!(refused.contains("durability mode journal is refused"), "{refused}");
 }
 
-/// Tests that `format` names the kind of contents that other tools wrote to a file. Tools that make
-/// a file system in a plain file are needed; if one is missing, its case is skipped with a message.
+/// Tests that `format` names the kind of contents that other tools wrote to a file. Tools that
+/// make a file system in a plain file are needed; if one is missing, its case is skipped with a
+/// message.
 #[test]
 fn what_other_tools_leave_is_recognised() {
     let directory = tempfile::tempdir().unwrap();

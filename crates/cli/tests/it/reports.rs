@@ -247,8 +247,8 @@ fn doctor_examines_and_leaves_nothing() {
     assert!(text(terrace(["doctor", store]).ok()).contains("file system"));
 }
 
-/// Tests that the durability modes which `doctor` reports as unsupported are refused by an open for
-/// the same reason, and that all other modes work.
+/// Tests that the durability modes which `doctor` reports as unsupported are refused by an open
+/// for the same reason, and that all other modes work.
 #[test]
 fn doctor_foretells_refusals() {
     let (directory, _) = fresh();

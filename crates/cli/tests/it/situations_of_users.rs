@@ -219,8 +219,8 @@ const PERMISSIONS: &[Situation] = &[
     ),
 ];
 
-/// Runs the error situations as a user without privileges. If the test itself runs as root, it uses
-/// another user for the commands.
+/// Runs the error situations as a user without privileges. If the test itself runs as root, it
+/// uses another user for the commands.
 #[test]
 fn permissions() {
     let user = User::found();

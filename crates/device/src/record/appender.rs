@@ -1,7 +1,8 @@
 //! A writer that appends to a file with direct I/O, for a server that records requests. The server
-//! must not use the page cache, because the processes that wait for the server may need the memory.
-//! Also, it should not spend processor time on cached pages that are never read. The writer
-//! collects bytes in two buffers: a thread writes one buffer while the caller fills the other.
+//! must not use the page cache, because the processes that wait for the server may need the
+//! memory. Also, it should not spend processor time on cached pages that are never read. The
+//! writer collects bytes in two buffers: a thread writes one buffer while the caller fills the
+//! other.
 use nix::fcntl::OFlag;
 use std::{
     fs::{File, OpenOptions},

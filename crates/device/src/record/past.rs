@@ -12,8 +12,8 @@ use std::{
 /// Block size of the index, in bytes.
 pub(super) const BLOCK: u64 = 4096;
 
-/// A version of a block: the contents that the block has from event `event` on. The contents are in
-/// the recording at file offset `at`. If `at` is `None`, the block is zero.
+/// A version of a block: the contents that the block has from event `event` on. The contents are
+/// in the recording at file offset `at`. If `at` is `None`, the block is zero.
 struct Version {
     event: usize,
     at: Option<u64>,

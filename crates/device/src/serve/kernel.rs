@@ -60,7 +60,8 @@ nix::ioctl_none_bad!(loop_clear, 0x4C01);
 nix::ioctl_write_ptr_bad!(loop_configure, 0x4C0A, LoopConfig);
 nix::ioctl_write_ptr!(fuse_backing_open, 229, 1, BackingMap);
 
-/// Returns the id of a free loop device. Another process may use the device before the caller does.
+/// Returns the id of a free loop device. Another process may use the device before the caller
+/// does.
 pub fn free_loop(control: &File) -> nix::Result<i32> {
     // SAFETY: the call accesses no memory, and the descriptor is open.
     unsafe { loop_get_free(control.as_raw_fd()) }

@@ -203,9 +203,9 @@ impl Drop for Served {
     }
 }
 
-/// Prepares this process for serving a device: locks its memory and exempts it from the OOM killer.
-/// Returns a text for each step that the system refused. Without these steps, serving works only as
-/// long as there is enough memory.
+/// Prepares this process for serving a device: locks its memory and exempts it from the OOM
+/// killer. Returns a text for each step that the system refused. Without these steps, serving
+/// works only as long as there is enough memory.
 pub fn ready_process() -> Vec<String> {
     /// Flag of `mlockall`: lock each page when it is first touched, and do not prefault pages.
     /// `nix` does not define the flag.

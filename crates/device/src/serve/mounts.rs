@@ -3,9 +3,9 @@
 //! devices that it left.
 //!
 //! All mounts and loop devices of a server belong to one directory, whose name identifies the
-//! server: `WORK/terrace-ssd-PID-START-N`. The server needs no list of its mounts, loop devices and
-//! rate limits, because the kernel lists them. [`cleanup`] uses the kernel's lists, so it finds
-//! everything that a killed server left, at whatever moment the server was killed.
+//! server: `WORK/terrace-ssd-PID-START-N`. The server needs no list of its mounts, loop devices
+//! and rate limits, because the kernel lists them. [`cleanup`] uses the kernel's lists, so it
+//! finds everything that a killed server left, at whatever moment the server was killed.
 use super::{fuse::FILE_SYSTEM, limits, loops};
 use crate::{
     Error, Result,
@@ -163,8 +163,8 @@ pub fn let_go_of_others(own: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns a function that tests whether a mount is a mount of the block device `node` or of one of
-/// its partitions.
+/// Returns a function that tests whether a mount is a mount of the block device `node` or of one
+/// of its partitions.
 fn standing_on(node: &Path) -> Result<impl Fn(&Mount) -> bool + use<>> {
     let devices = [&[node.to_owned()], &loops::partitions(node)?[..]].concat();
     let numbers = devices.iter().filter_map(|node| number_of(node).transpose()).collect::<Result<Vec<_>>>()?;

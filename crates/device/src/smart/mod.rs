@@ -104,9 +104,9 @@ fn in_ata_table(table: &[Value], statistics: Option<Told>) -> (Option<Told>, Res
     (host, nand.map_err(|why| format!("{why} ({})", family.drives)))
 }
 
-/// Derives the bytes programmed into flash from two page counts: the pages programmed for the host,
-/// and all other pages. The drive does not report its page size. The size follows from the first
-/// count and from `written`, the bytes that the host has written.
+/// Derives the bytes programmed into flash from two page counts: the pages programmed for the
+/// host, and all other pages. The drive does not report its page size. The size follows from the
+/// first count and from `written`, the bytes that the host has written.
 fn by_pages(host: Option<u64>, other: Option<u64>, written: Option<&Told>) -> Result<Told, String> {
     match (host, other, written) {
         (Some(host), Some(other), Some(written)) if host > 0 => {

@@ -1,5 +1,5 @@
-//! Victim selection for the garbage collection of a virtual SSD: chooses the superblock whose valid
-//! pages are relocated before it is erased.
+//! Victim selection for the garbage collection of a virtual SSD: chooses the superblock whose
+//! valid pages are relocated before it is erased.
 
 use super::chance::Chance;
 use super::pool::{Pool, State, Superblock};

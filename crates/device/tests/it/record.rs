@@ -1,5 +1,5 @@
-//! Tests of recorded devices. A replay of a recording must reproduce the device. A crash state must
-//! equal that of a naive model of a volatile write cache. Corruption of a recording must be
+//! Tests of recorded devices. A replay of a recording must reproduce the device. A crash state
+//! must equal that of a naive model of a volatile write cache. Corruption of a recording must be
 //! reported as an error.
 use proptest::{collection::vec, prelude::*};
 use std::{fs, path::Path, sync::Arc};
@@ -219,8 +219,8 @@ fn requests_after_the_end_are_executed_unrecorded() {
     assert_eq!(all(&State::new(past, 0, &[kept]).unwrap())[..4096], data(1, 1));
 }
 
-/// Tests that after one record could not be written, the recorder records nothing more. A recording
-/// with a gap would yield crash states that cannot occur.
+/// Tests that after one record could not be written, the recorder records nothing more. A
+/// recording with a gap would yield crash states that cannot occur.
 #[test]
 fn a_record_that_cannot_be_written_stops_the_device() {
     let memory = Arc::new(Memory::new(1024 * BLOCK).unwrap());

@@ -321,9 +321,9 @@ fn fio_verifies_it() {
 }
 
 /// Tests that requests arrive at the server without being merged, split or delayed. Otherwise a
-/// recording would differ from the requests of the file system. (Direct writes of more than 512 KiB
-/// are an exception: the block layer itself splits them, because a loop device accepts at most 128
-/// non-contiguous pages.)
+/// recording would differ from the requests of the file system. (Direct writes of more than 512
+/// KiB are an exception: the block layer itself splits them, because a loop device accepts at most
+/// 128 non-contiguous pages.)
 #[test]
 fn requests_arrive_one_for_one() {
     let Some(server) = Server::start("memory") else { return };

@@ -1,7 +1,7 @@
 //! Tests that read counters from the output of `smartctl` for real drives. Owners of such drives
-//! published these attributes and values. The JSON around them follows the schema of `smartctl` and
-//! contains only the fields that are read. Values marked as constructed are invented, because no
-//! published ones were found.
+//! published these attributes and values. The JSON around them follows the schema of `smartctl`
+//! and contains only the fields that are read. Values marked as constructed are invented, because
+//! no published ones were found.
 use serde_json::{Value, json};
 use terrace_device::smart::{Reading, Told};
 

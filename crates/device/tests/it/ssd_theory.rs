@@ -49,8 +49,8 @@ impl Random {
     }
 }
 
-/// Fills the drive below page `end` and overwrites it uniformly until WA2 is steady. Then makes the
-/// same count of overwriting passes again, and returns the counters of this second part only.
+/// Fills the drive below page `end` and overwrites it uniformly until WA2 is steady. Then makes
+/// the same count of overwriting passes again, and returns the counters of this second part only.
 fn uniform(ftl: &mut Ftl, end: u64, passes: u64) -> Counts {
     let mut random = Random(1);
     (0..end).for_each(|page| ftl.write(page, Stream(0)).unwrap());
@@ -143,8 +143,8 @@ fn medium(collection: Collection) -> Profile {
     Profile { pages_per_block: 128, ..profile(0.15, collection) }
 }
 
-/// Directs nine tenths of the writes to one tenth of the pages. Makes two passes over the drive and
-/// returns the WA2 of the second.
+/// Directs nine tenths of the writes to one tenth of the pages. Makes two passes over the drive
+/// and returns the WA2 of the second.
 fn hot_and_cold(profile: Profile, cold: Stream) -> f64 {
     let mut ftl = Ftl::new(Profile { streams: 2, ..profile }).unwrap();
     let (pages, mut random) = (ftl.pages(), Random(2));

@@ -2,14 +2,14 @@
 //!
 //! The runs of level 0 overlap each other, so they move to level 1 together. Every read must probe
 //! each of these runs. While a compaction of level 1 runs, level 0 cannot move into level 1 as a
-//! whole. Meanwhile the newest runs of level 0 can be merged with each other (intra-L0 compaction),
-//! or the older runs can move down without the newer ones. While level 0 is small compared to level
-//! 1, its runs may wait.
+//! whole. Meanwhile the newest runs of level 0 can be merged with each other (intra-L0
+//! compaction), or the older runs can move down without the newer ones. While level 0 is small
+//! compared to level 1, its runs may wait.
 //!
 //! Runs of level 0 are ordered by table number. For each flushed table, the engine reserves the
-//! number directly above the table's own number. The one output of an intra-L0 compaction takes the
-//! number that is reserved above its newest input. So the output has the position of its inputs
-//! even for a reader such as LevelDB that orders tables by their numbers only.
+//! number directly above the table's own number. The one output of an intra-L0 compaction takes
+//! the number that is reserved above its newest input. So the output has the position of its
+//! inputs even for a reader such as LevelDB that orders tables by their numbers only.
 use super::{
     inputs::{bytes, expand_inputs},
     plan::Plan,
@@ -47,9 +47,9 @@ pub fn should_wait(ctx: &Situation<'_>) -> bool {
 }
 
 /// Picks an intra-L0 compaction: a merge of neighbouring runs of level 0 that are not being
-/// compacted. Some runs have a reserved table number, one above their own, for the output of such a
-/// compaction. The first input is the newest run that has a reserved number. Older runs are added
-/// as long as each of them lowers the bytes per removed run. Returns `None` if too few runs
+/// compacted. Some runs have a reserved table number, one above their own, for the output of such
+/// a compaction. The first input is the newest run that has a reserved number. Older runs are
+/// added as long as each of them lowers the bytes per removed run. Returns `None` if too few runs
 /// qualify.
 pub fn pick_intra_l0(ctx: &Situation<'_>) -> Option<Plan> {
     let Situation { version, busy, limits, .. } = ctx;

@@ -4,8 +4,8 @@ use terrace_format::LEVELS;
 /// The ratio of a level's target size to the target size of the level above it.
 const LEVEL_MULTIPLIER: u64 = 10;
 /// Level 1 may grow to this many times its base size before the store gets one more level. At that
-/// size, a compaction of level 0 into level 1 writes about as many bytes as the compactions through
-/// one more level would write. With fewer levels, a read probes fewer tables.
+/// size, a compaction of level 0 into level 1 writes about as many bytes as the compactions
+/// through one more level would write. With fewer levels, a read probes fewer tables.
 const LEVEL_1_SLACK: u64 = 4;
 
 /// The target sizes of all levels from level 1 on, in bytes. A level that has reached its target

@@ -203,7 +203,8 @@ fn pick_table(ctx: &Situation<'_>, level: usize, reserved: &[Reservation]) -> Pi
 }
 
 /// Returns all tables of `level` in key order, as a round-robin: the list starts after the key at
-/// which the level's last compaction ended, and continues from the level's last table to its first.
+/// which the level's last compaction ended, and continues from the level's last table to its
+/// first.
 fn round_robin<'a>(ctx: &Situation<'a>, level: usize) -> Box<dyn Iterator<Item = &'a Arc<TableRef>> + 'a> {
     let (runs, pointer) = (&ctx.version.levels[level].runs, ctx.pointer(level));
     let is_passed = |table: &Arc<TableRef>| ctx.order.internal(&table.meta.largest, pointer).is_le();

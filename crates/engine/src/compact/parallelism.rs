@@ -1,10 +1,10 @@
 //! The number of threads that compactions may use. This module does no I/O.
 //!
-//! Compactions compete with readers and writers for processors. While level 0 has few runs, pending
-//! compactions do not slow writers yet, so compactions may use only few threads. Compactions may
-//! use all configured threads in two cases. In the first case, the number of level-0 runs is at
-//! least half way from the compaction trigger to the slowdown trigger: a write stall is near and
-//! would cost more than the threads. In the second case, the store is idle.
+//! Compactions compete with readers and writers for processors. While level 0 has few runs,
+//! pending compactions do not slow writers yet, so compactions may use only few threads.
+//! Compactions may use all configured threads in two cases. In the first case, the number of
+//! level-0 runs is at least half way from the compaction trigger to the slowdown trigger: a write
+//! stall is near and would cost more than the threads. In the second case, the store is idle.
 use crate::Options;
 
 /// Returns the number of threads that compactions may use now. `max_threads` is the configured

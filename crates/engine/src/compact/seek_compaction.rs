@@ -23,10 +23,10 @@ pub fn plan(ctx: &Situation<'_>) -> Option<Plan> {
 }
 
 /// Returns the table `id` of `level` and the price of its compaction: the number of bytes that the
-/// compaction reads. Returns `None` if `level` does not have the table or is the last level. If the
-/// table overlaps no table of the next level, its compaction would only move or rewrite it, and
-/// would save no seek. The price then also counts the bytes that the table overlaps in the first
-/// deeper level with an overlap, because only there can the table be merged.
+/// compaction reads. Returns `None` if `level` does not have the table or is the last level. If
+/// the table overlaps no table of the next level, its compaction would only move or rewrite it,
+/// and would save no seek. The price then also counts the bytes that the table overlaps in the
+/// first deeper level with an overlap, because only there can the table be merged.
 pub fn price<'a>(ctx: &Situation<'a>, (level, id): (usize, TableId)) -> Option<(&'a Arc<TableRef>, u64)> {
     let table = find(ctx, level, id)?;
     let plan = expand_table(ctx, level, table.clone());

@@ -1,8 +1,9 @@
-//! Estimates the shadowed garbage of the value log. Shadowed garbage is a value whose pointer is in
-//! a shadowed entry: the entry is in a deeper level, and a newer entry of the same key is in a
-//! level above. The table of the shadowed entry still references the value, so the reference counts
-//! do not show that the value is garbage. A compaction that merges both entries drops the older
-//! one. Then the value counts as garbage, and value-log GC can reclaim it. This module does no I/O.
+//! Estimates the shadowed garbage of the value log. Shadowed garbage is a value whose pointer is
+//! in a shadowed entry: the entry is in a deeper level, and a newer entry of the same key is in a
+//! level above. The table of the shadowed entry still references the value, so the reference
+//! counts do not show that the value is garbage. A compaction that merges both entries drops the
+//! older one. Then the value counts as garbage, and value-log GC can reclaim it. This module does
+//! no I/O.
 use super::{inputs::bytes, level_targets, limits::Limits, plan::Plan, policy::Policy, situation::Situation};
 use crate::version::{KeyRange, Level, TableRef, Version, segments::Segment};
 use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
@@ -77,8 +78,8 @@ pub fn shadowed_at_most(version: &Version, all: &Segment, share: f64) -> u64 {
 }
 
 /// Returns the estimated bytes of shadowed values in the value log. `bytes` are the table bytes
-/// that may shadow older entries, and `share` is the share of them that does. Values are assumed to
-/// be spread over the levels as keys are. So the fraction of values that is shadowed is the
+/// that may shadow older entries, and `share` is the share of them that does. Values are assumed
+/// to be spread over the levels as keys are. So the fraction of values that is shadowed is the
 /// fraction of table bytes that shadow.
 fn shadowed_bytes(version: &Version, all: &Segment, share: f64, bytes: u64) -> u64 {
     let tree = version.held().into_iter().fold(1, u64::saturating_add);
@@ -147,8 +148,8 @@ impl<'a> ShadowEstimate<'a> {
     }
 }
 
-/// Returns how many bytes of `table` may shadow older entries: at most the number of bytes that the
-/// table overlaps in deeper levels.
+/// Returns how many bytes of `table` may shadow older entries: at most the number of bytes that
+/// the table overlaps in deeper levels.
 fn shadowing_bytes(ctx: &Situation<'_>, level: usize, table: &TableRef) -> u64 {
     let (span, mut lower_bytes) = (table.span(), 0_u64);
     for below in &ctx.version.levels[level + 1..] {

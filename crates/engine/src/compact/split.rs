@@ -3,8 +3,8 @@
 use terrace_format::KeyOrder;
 
 /// Returns how many anchor keys (keys that divide a table into parts of known size) each input
-/// table must deliver, for a compaction with `parts` subcompactions. With so many anchors, the size
-/// of each subcompaction differs from an equal share by a few percent only.
+/// table must deliver, for a compaction with `parts` subcompactions. With so many anchors, the
+/// size of each subcompaction differs from an equal share by a few percent only.
 pub fn anchors_per_table(parts: usize) -> usize {
     16 * parts
 }
@@ -17,8 +17,8 @@ pub fn parts(bytes: u64, min_bytes: u64, max_parts: usize) -> usize {
 
 /// Returns the user keys that split a compaction into at most `parts` key ranges of about equal
 /// bytes. The keys are ascending and distinct, and each is the first key of a range. `anchors` are
-/// user keys from all input tables. Each anchor has the number of bytes between the previous anchor
-/// of the same table and itself.
+/// user keys from all input tables. Each anchor has the number of bytes between the previous
+/// anchor of the same table and itself.
 pub fn cuts(order: &KeyOrder, mut anchors: Vec<(Vec<u8>, u64)>, parts: usize) -> Vec<Vec<u8>> {
     anchors.sort_by(|a, b| order.user(&a.0, &b.0));
     let total: u128 = anchors.iter().map(|(_, bytes)| u128::from(*bytes)).sum();

@@ -25,8 +25,8 @@ use terrace_storage::placement::{ObjectId, TableMeta};
 pub use tree::Tree;
 use tree::*;
 
-/// A compaction of level 0, which covers all keys, waits for a running compaction of level 1. Level
-/// 1 is less urgent, but it could start one compaction after another meanwhile, so that the
+/// A compaction of level 0, which covers all keys, waits for a running compaction of level 1.
+/// Level 1 is less urgent, but it could start one compaction after another meanwhile, so that the
 /// compaction of level 0 would never start. The reservation of level 0 must prevent these
 /// compactions.
 #[test]
@@ -107,8 +107,8 @@ fn tables_that_overlap_several_ranges_count_once() {
 }
 
 /// Each run of level 0 has 2000 bytes and overlaps all of level 1, which has tables of 1000 bytes.
-/// While level 0 has less than half of the bytes of level 1, a compaction would rewrite too much of
-/// level 1.
+/// While level 0 has less than half of the bytes of level 1, a compaction would rewrite too much
+/// of level 1.
 #[test]
 fn level_0_waits_until_it_is_large_enough_or_long_or_the_store_is_idle() {
     let mut limits = Limits {
@@ -290,8 +290,8 @@ fn tables_with_unknown_entries_count_by_bytes() {
 }
 
 /// A rewrite in place must include every older version of its keys in the level. Otherwise the
-/// rewrite would drop a tombstone, and the deleted older version in a table that was left out would
-/// be visible again.
+/// rewrite would drop a tombstone, and the deleted older version in a table that was left out
+/// would be visible again.
 #[test]
 fn a_rewrite_in_place_includes_all_versions_of_its_last_key() {
     let mut tree = Tree::new(0, Limits::default(), 1);

@@ -1,6 +1,6 @@
 //! Garbage collection (GC) of the value log. The module decides which segments GC empties, and
-//! which SSTable to rewrite next so that a segment becomes empty. A segment is a value-log file, or
-//! a WAL that tables point into. This module does no I/O.
+//! which SSTable to rewrite next so that a segment becomes empty. A segment is a value-log file,
+//! or a WAL that tables point into. This module does no I/O.
 //!
 //! ```text
 //!            garbage > value_log_gc_percent?
@@ -122,14 +122,14 @@ pub enum GcAction {
     Collect,
 }
 
-/// Returns the next step of GC. `all` are the sums over all segments, `shadowed` is the estimate of
-/// the bytes that look live but are shadowed garbage, and `percent` is the garbage limit in percent
-/// of all bytes.
+/// Returns the next step of GC. `all` are the sums over all segments, `shadowed` is the estimate
+/// of the bytes that look live but are shadowed garbage, and `percent` is the garbage limit in
+/// percent of all bytes.
 ///
-/// `baseline` is the size of the value log when little of it was garbage. The caller passes it only
-/// while the store receives writes. GC then starts later, because values that are live now may soon
-/// be garbage: GC computes with a log that is smaller by a ninth, and it starts only if the log has
-/// grown by an eighth over `baseline`.
+/// `baseline` is the size of the value log when little of it was garbage. The caller passes it
+/// only while the store receives writes. GC then starts later, because values that are live now
+/// may soon be garbage: GC computes with a log that is smaller by a ninth, and it starts only if
+/// the log has grown by an eighth over `baseline`.
 pub fn due(all: &Segment, shadowed: u64, percent: u64, baseline: Option<u64>) -> GcAction {
     let known_garbage = all.garbage();
     let bytes = if baseline.is_some() { all.bytes / 9 * 8 } else { all.bytes };
@@ -148,8 +148,8 @@ fn exceeds(part: u64, all: u64, percent: u64) -> bool {
     u128::from(part) * 100 > u128::from(all) * u128::from(percent)
 }
 
-/// Picks the victims of tail GC if garbage is more than `percent` of all bytes. The victims are the
-/// oldest segment and the segments that follow it, as long as each has more than `percent` of
+/// Picks the victims of tail GC if garbage is more than `percent` of all bytes. The victims are
+/// the oldest segment and the segments that follow it, as long as each has more than `percent` of
 /// garbage. All victims together have at most a quarter of all bytes, because their live values
 /// exist twice until the victims are removed. The oldest segment is picked even if it alone is
 /// larger. No segment in `spared` is picked.
@@ -167,8 +167,8 @@ pub fn oldest(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) ->
     picked.map(|(_, (object, _))| *object).collect()
 }
 
-/// Picks the victims of mode *segments*, none of them in `spared`. GC picks so many that, once they
-/// are removed, the known garbage is well below `percent` of all bytes.
+/// Picks the victims of mode *segments*, none of them in `spared`. GC picks so many that, once
+/// they are removed, the known garbage is well below `percent` of all bytes.
 pub fn victims(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) -> BTreeSet<ObjectId> {
     let all = segments.sum_except(spared);
     let exceeds_limit = |sum: &Segment, percent: u64| exceeds(sum.garbage(), sum.bytes, percent);

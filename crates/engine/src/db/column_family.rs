@@ -14,8 +14,8 @@ use crate::{
 use std::{fmt, path::Path, sync::Arc};
 use terrace_format::{FamilyId, Values, batch::Op, edit::FamilyChange};
 
-/// The name of the column family that every store has. Methods of [`Db`] that take no column family
-/// use this one.
+/// The name of the column family that every store has. Methods of [`Db`] that take no column
+/// family use this one.
 const DEFAULT: &str = "default";
 
 /// A column family: a key space of a store with its own memtables and SSTables. A clone is a

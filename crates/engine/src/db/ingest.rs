@@ -255,8 +255,8 @@ impl Db {
     }
 }
 
-/// Returns the level of `family` in which an ingest of the keys from `keys.0` to `keys.1` may place
-/// its tables.
+/// Returns the level of `family` in which an ingest of the keys from `keys.0` to `keys.1` may
+/// place its tables.
 fn level_of(shared: &DbInner, state: &DbState, family: FamilyId, keys: (&[u8], &[u8])) -> Result<usize> {
     shared.flush_level(state, family, keys.0, keys.1).ok_or_else(|| Error::family_dropped(family))
 }

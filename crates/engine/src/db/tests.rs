@@ -254,8 +254,9 @@ fn tombstone_compactions_leave_space_to_writers() {
     db.close().expect("close");
 }
 
-/// No compaction of a column family that is being dropped starts, so the sorted runs of this family
-/// must not stop writers. Of the remaining families, the one with the most runs is compacted first.
+/// No compaction of a column family that is being dropped starts, so the sorted runs of this
+/// family must not stop writers. Of the remaining families, the one with the most runs is
+/// compacted first.
 #[test]
 fn a_family_that_is_dropped_stops_no_writer() {
     let mut options = tight();

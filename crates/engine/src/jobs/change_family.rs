@@ -8,9 +8,9 @@ use terrace_format::{
 };
 
 /// Records `change` (the creation or the drop of a column family) in the manifest, syncs the
-/// manifest, and applies the change. The record does not wait for pending edits, because it depends
-/// on none of them: a new family has no tables, and a family is dropped only when no edit of it is
-/// pending.
+/// manifest, and applies the change. The record does not wait for pending edits, because it
+/// depends on none of them: a new family has no tables, and a family is dropped only when no edit
+/// of it is pending.
 ///
 /// A family is created in the manifest before any WAL can contain a write to it. A family is
 /// dropped while no write runs. A WAL may still contain earlier writes to a dropped family; replay

@@ -21,8 +21,8 @@ use terrace_storage::{
     placement::{ObjectId, TableMeta},
 };
 
-/// Shortest time for which the commit job waits between two checks of the durability handles, if no
-/// event causes an earlier check.
+/// Shortest time for which the commit job waits between two checks of the durability handles, if
+/// no event causes an earlier check.
 const POLL_MIN: Duration = Duration::from_millis(2);
 /// Longest time for which the commit job waits between two checks of the durability handles.
 const POLL_MAX: Duration = Duration::from_millis(100);
@@ -40,10 +40,10 @@ const BATCH_BYTES_MAX: u64 = 512 << 20;
 const BATCH_MEMTABLES_MAX: u64 = 16;
 
 /// Commits pending edits until none is left. Each batch of edits is committed as soon as the files
-/// of its edits are durable. After each commit the job starts the compactions that have become due;
-/// while it only waits, it does not search for them. With a manual executor it commits at most one
-/// batch per step. Each batch has its own retry budget for a full disk, so that the job releases
-/// the reserve for only one batch at a time.
+/// of its edits are durable. After each commit the job starts the compactions that have become
+/// due; while it only waits, it does not search for them. With a manual executor it commits at
+/// most one batch per step. Each batch has its own retry budget for a full disk, so that the job
+/// releases the reserve for only one batch at a time.
 pub fn run(shared: &Arc<DbInner>) -> Result<()> {
     loop {
         let seen = shared.state.lock().commit_epoch;

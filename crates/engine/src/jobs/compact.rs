@@ -111,9 +111,9 @@ pub fn run(shared: &Arc<DbInner>, plan: &Plan) -> Result<()> {
 }
 
 /// If the disk is nearly full, commits pending edits before the compaction starts. The reason: the
-/// inputs of a compaction stay on disk until its outputs are durable, in addition to the files that
-/// are retained already. Without this commit, compactions could take space faster than commits free
-/// it.
+/// inputs of a compaction stay on disk until its outputs are durable, in addition to the files
+/// that are retained already. Without this commit, compactions could take space faster than
+/// commits free it.
 fn commit_edits_if_crowded(shared: &Arc<DbInner>) {
     let (free, retained) = (shared.free_bytes(), shared.state.lock().versions.retained_bytes());
     if BacklogBounds::of(&shared.options, free, shared.compaction_debt().1, retained).delays_compactions(retained) {

@@ -96,9 +96,9 @@ struct FlushedTable {
 /// writes are faster than flushes, several memtables wait. One flush then writes all of them to
 /// only one output table, which is only one sorted run in level 0.
 ///
-/// One version edit adds the tables of all column families. With separate edits, the manifest could
-/// cover a write to one family while a power cut loses an earlier write to another family from the
-/// WAL.
+/// One version edit adds the tables of all column families. With separate edits, the manifest
+/// could cover a write to one family while a power cut loses an earlier write to another family
+/// from the WAL.
 pub fn run(shared: &Arc<DbInner>) -> Result<()> {
     let waiting = Waiting::of(shared);
     let started = shared.clock.now();

@@ -1,6 +1,6 @@
 //! The arena of a memtable's skip list. It allocates the nodes of the list from large blocks. The
-//! blocks never move, and they are freed together. All of the engine's unsafe code is in this file,
-//! except one line in `skiplist` that follows a link.
+//! blocks never move, and they are freed together. All of the engine's unsafe code is in this
+//! file, except one line in `skiplist` that follows a link.
 //!
 //! ```text
 //!                          NodeId, 8-aligned
@@ -69,8 +69,8 @@ pub struct NodeId(NonNull<Node>);
 // SAFETY: an id is an address. The bytes at that address are immutable or atomic (Initialised),
 // and the arena keeps them allocated (Owner).
 unsafe impl Send for NodeId {}
-// SAFETY: the bytes at the id's address are immutable or atomic (Initialised), and the arena keeps
-// them allocated (Owner). An id itself has no interior mutability.
+// SAFETY: the bytes at the id's address are immutable or atomic (Initialised), and the arena
+// keeps them allocated (Owner). An id itself has no interior mutability.
 unsafe impl Sync for NodeId {}
 
 /// A link of a skip list: from one node to another, or to no node.
@@ -98,8 +98,8 @@ fn address(id: Option<NodeId>) -> *mut Node {
     id.map_or(ptr::null_mut(), |id| id.0.as_ptr())
 }
 
-/// The memory of one block. When this value is dropped, the memory returns to its source: the heap,
-/// the kernel or the page pool.
+/// The memory of one block. When this value is dropped, the memory returns to its source: the
+/// heap, the kernel or the page pool.
 enum BlockMemory {
     Heap(NonNull<u8>, Layout),
     /// Mapped pages for a single large node. They have exactly the size of the node.
@@ -170,8 +170,8 @@ pub struct Arena {
 // SAFETY: blocks are reached by shared reference only, and an atomic counter gives each caller a
 // different part of a block (Stable).
 unsafe impl Send for Arena {}
-// SAFETY: threads share blocks by shared reference only, and an atomic counter gives each caller a
-// different part of a block (Stable).
+// SAFETY: threads share blocks by shared reference only, and an atomic counter gives each caller
+// a different part of a block (Stable).
 unsafe impl Sync for Arena {}
 
 impl Arena {

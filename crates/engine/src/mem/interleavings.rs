@@ -9,8 +9,8 @@ use std::sync::LazyLock;
 use terrace_format::KeyOrder;
 use terrace_storage::{Budget, Holder, StorageConfig};
 
-/// The maximum number of preemptions of threads that the model checker tries in one execution. Most
-/// concurrency bugs need one or two preemptions.
+/// The maximum number of preemptions of threads that the model checker tries in one execution.
+/// Most concurrency bugs need one or two preemptions.
 const PREEMPTIONS_MAX: usize = 3;
 
 /// The memory budget of all skip lists in these checks. The model checker does not model the locks

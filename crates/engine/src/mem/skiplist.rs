@@ -23,8 +23,8 @@ use terrace_format::{KeyOrder, key::TRAILER_BYTES};
 use terrace_storage::Held;
 
 const HEIGHT_MAX: usize = 12;
-/// The number of random bits that decide whether a node gets one more link. With two bits, one node
-/// in four has a second link.
+/// The number of random bits that decide whether a node gets one more link. With two bits, one
+/// node in four has a second link.
 const BITS_PER_LINK: u32 = 2;
 
 /// Returns the number of links of the node with sequence number `seq`, from 1 to 12. Each further

@@ -7,8 +7,8 @@ use terrace_storage::placement::{Storage, TableReadOptions};
 
 /// The sequence number with which a lookup finds the newest entry of a key. It is above every
 /// assigned sequence number, but below [`SeqNo::MAX`]. The reason: if a table ends with a range
-/// tombstone, its largest key has the number `SeqNo::MAX`, and a lookup of that user key must reach
-/// the next table.
+/// tombstone, its largest key has the number `SeqNo::MAX`, and a lookup of that user key must
+/// reach the next table.
 const NEWEST: SeqNo = SeqNo(SeqNo::MAX.0 - 1);
 const HOW: TableReadOptions = TableReadOptions { verify: true, fill_cache: true };
 

@@ -1,7 +1,7 @@
-//! Point lookups. A point lookup searches the memtables, newest first. It then searches the levels,
-//! and in each level the newest run first. The first entry that it finds is the newest entry of the
-//! key. If a range tombstone covers the key, the lookup ends too, because the range tombstone
-//! shadows all entries in memtables and runs that are searched later.
+//! Point lookups. A point lookup searches the memtables, newest first. It then searches the
+//! levels, and in each level the newest run first. The first entry that it finds is the newest
+//! entry of the key. If a range tombstone covers the key, the lookup ends too, because the range
+//! tombstone shadows all entries in memtables and runs that are searched later.
 use super::{pinned::PinnedValue, view::TreeView};
 use crate::{
     Result,
@@ -161,8 +161,8 @@ pub fn expect(storage: &dyn Storage, order: &KeyOrder, view: TreeView<'_>, looku
 }
 
 /// Implements LevelDB's read sampling. A scan at the key `internal` charges a seek as a point
-/// lookup of that key would: if the key is in the key ranges of several SSTables, the first of them
-/// is charged. Returns that SSTable if the charge exhausts its seek budget.
+/// lookup of that key would: if the key is in the key ranges of several SSTables, the first of
+/// them is charged. Returns that SSTable if the charge exhausts its seek budget.
 pub fn sample(order: &KeyOrder, view: TreeView<'_>, internal: &[u8]) -> Option<(usize, TableId)> {
     let mut holding = view.version.runs().iter().filter_map(|(level, run)| Some((*level, run.find(order, internal)?)));
     let (level, first) = holding.next()?;

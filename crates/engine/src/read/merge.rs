@@ -1,5 +1,5 @@
-//! The merging iterator: many sorted sources as one, in internal-key order, forward and backward. A
-//! source is a memtable or a sorted run.
+//! The merging iterator: many sorted sources as one, in internal-key order, forward and backward.
+//! A source is a memtable or a sorted run.
 //!
 //! ```text
 //! source 0 (memtable)   ─▶ ┐   queue, sorted by each source's current entry
@@ -7,16 +7,16 @@
 //! source 3 (run, L2)    ─▶ ┘
 //! source 2 (run, L1)        deferred or exhausted: not in the queue
 //! ```
-//! A move to the next entry advances the source at the head of the queue. Usually the next entry of
-//! this source still precedes the current entry of the second source in the queue, and one
+//! A move to the next entry advances the source at the head of the queue. Usually the next entry
+//! of this source still precedes the current entry of the second source in the queue, and one
 //! comparison shows this. Often the head has further decoded entries in memory that are known to
-//! precede the second source's entry. A move over these entries needs no comparison. If two sources
-//! have the same internal key, both entries are the same write, and the source with the lower
-//! number comes first in the queue.
+//! precede the second source's entry. A move over these entries needs no comparison. If two
+//! sources have the same internal key, both entries are the same write, and the source with the
+//! lower number comes first in the queue.
 //!
 //! Each source moves strictly in the direction of iteration, so every iteration ends. Memtables
-//! guarantee the order of their entries by construction. Cursors over SSTables report corruption if
-//! a key does not follow the previous key. After a skip within a source, the merging iterator
+//! guarantee the order of their entries by construction. Cursors over SSTables report corruption
+//! if a key does not follow the previous key. After a skip within a source, the merging iterator
 //! itself compares the new key with the old one.
 //!
 //! A lookup of one key often needs only one source. [`Merge::find`] therefore checks the Bloom

@@ -4,8 +4,8 @@
 //!
 //! The prefetcher starts after a cursor has moved a few times in one direction and has waited for
 //! the read of a value. At first it requests the values of only a few pairs. As long as the scan
-//! reaches the predicted pairs, the prefetcher looks further and further ahead. The scan of a short
-//! range therefore requests almost no value that it does not use. Values in memory cause no
+//! reaches the predicted pairs, the prefetcher looks further and further ahead. The scan of a
+//! short range therefore requests almost no value that it does not use. Values in memory cause no
 //! read-ahead, because the scan does not wait for them.
 //!
 //! After a number of values the prefetcher stops. It starts again when the scan next waits for a

@@ -115,8 +115,8 @@ impl Source {
     }
 }
 
-/// The list of sources of a merging iterator. When the list is dropped, the thread keeps its memory
-/// for its next list. The reason: a cursor often seeks only once, and an allocation of two
+/// The list of sources of a merging iterator. When the list is dropped, the thread keeps its
+/// memory for its next list. The reason: a cursor often seeks only once, and an allocation of two
 /// kilobytes is a notable part of the cost of one seek.
 pub struct Sources(Vec<Source>);
 

@@ -1,16 +1,16 @@
 //! The change feed: reads the newest part of the history, that is, the writes that are still in
 //! WALs, in the order in which they were written.
 //!
-//! The first record of a WAL is empty. It states the sequence number at which the WAL begins. A WAL
-//! ends at the sequence number at which the next one begins, even if its file has more records.
-//! These further records are writes that recovery dropped after a power cut, or that failed because
-//! the disk was full. They never became part of the history, and the next WAL reuses their sequence
-//! numbers.
+//! The first record of a WAL is empty. It states the sequence number at which the WAL begins. A
+//! WAL ends at the sequence number at which the next one begins, even if its file has more
+//! records. These further records are writes that recovery dropped after a power cut, or that
+//! failed because the disk was full. They never became part of the history, and the next WAL
+//! reuses their sequence numbers.
 //!
 //! In the chain of WALs that form the history, the first sequence numbers therefore ascend. A WAL
-//! contributes nothing to the history if a later WAL begins at the same or a lower sequence number.
-//! The first records are read from the newest WAL backward, until a WAL begins at or before the
-//! requested sequence number.
+//! contributes nothing to the history if a later WAL begins at the same or a lower sequence
+//! number. The first records are read from the newest WAL backward, until a WAL begins at or
+//! before the requested sequence number.
 use crate::{Error, Result, WriteBatch, version::obsolete_files::WalFollower};
 use std::{collections::VecDeque, sync::Arc};
 use terrace_format::{LogId, SeqNo, batch::Batch};

@@ -1,9 +1,9 @@
 //! The format file of a store: its layout, its feature flags, and the check of options against
 //! them.
 //!
-//! A directory without a format file, or with one that only records a durability mode, is a LevelDB
-//! store. It stays readable to LevelDB: if an option would make such a store unreadable to LevelDB,
-//! the open is refused with an error that names the option.
+//! A directory without a format file, or with one that only records a durability mode, is a
+//! LevelDB store. It stays readable to LevelDB: if an option would make such a store unreadable to
+//! LevelDB, the open is refused with an error that names the option.
 use crate::{CompactionStyle, Error, Options, Result};
 use terrace_format::{
     Layout, TableForm, Values,
@@ -56,8 +56,8 @@ pub fn create(storage: &dyn Storage, options: &Options) -> Result<Vec<String>> {
     Ok(file.features)
 }
 
-/// Adds the feature flag for column families to the format file. `known` are the feature flags with
-/// which the store was opened.
+/// Adds the feature flag for column families to the format file. `known` are the feature flags
+/// with which the store was opened.
 pub fn announce_families(storage: &dyn Storage, known: &[String]) -> Result<()> {
     if known.iter().any(|feature| feature == COLUMN_FAMILIES) {
         return Ok(());
@@ -86,9 +86,9 @@ pub fn refuse_families(storage: &dyn Storage) -> Result<()> {
     Ok(())
 }
 
-/// Gives the new store `to` the layout of store `from` and the feature flags `features`. The medium
-/// of `to` stays as it is. Creates a format file if `to` needs one. Returns the feature flags of
-/// `to`.
+/// Gives the new store `to` the layout of store `from` and the feature flags `features`. The
+/// medium of `to` stays as it is. Creates a format file if `to` needs one. Returns the feature
+/// flags of `to`.
 pub fn create_alike(to: &dyn Storage, from: &dyn Storage, features: &[String]) -> Result<Vec<String>> {
     let (there, here) = (to.layout(), from.layout());
     let place = here.medium.feature();

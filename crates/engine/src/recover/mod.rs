@@ -16,9 +16,9 @@
 //!   valid. The next open then replays the same WALs and removes the tables that the interrupted
 //!   open wrote.
 //! - An open that is refused leaves the directory unchanged.
-//! - Whatever the size of the WALs, an open for writing holds only one memtable and the tables that
-//!   are being synced in memory. A read-only open cannot write tables, so it keeps all replayed
-//!   entries in memory.
+//! - Whatever the size of the WALs, an open for writing holds only one memtable and the tables
+//!   that are being synced in memory. A read-only open cannot write tables, so it keeps all
+//!   replayed entries in memory.
 mod features;
 mod manifest;
 pub mod orphans;
@@ -112,9 +112,9 @@ pub fn inspect(storage: &dyn Storage, options: &Options) -> Result<Recovered> {
     recover(storage, options, Purpose::Inspect)
 }
 
-/// Replays all WALs without keeping their entries. Returns an error only if the history is corrupt,
-/// so that the open is refused. All other errors are ignored here, because the replay of the open
-/// returns them again.
+/// Replays all WALs without keeping their entries. Returns an error only if the history is
+/// corrupt, so that the open is refused. All other errors are ignored here, because the replay of
+/// the open returns them again.
 pub fn check_history(storage: &dyn Storage, options: &Options) -> Result<()> {
     match inspect(storage, options) {
         Err(corrupt @ Error::Corrupt { .. }) => Err(corrupt),

@@ -16,8 +16,8 @@
 //! after the end of the history are set aside under `lost/`, never deleted silently.
 //!
 //! A durable mark is an empty record that states a sequence number up to which every write was
-//! synced. Damage below the highest mark is corruption and not a torn tail. Then the open fails, or
-//! with [`Recovery::Salvage`] a second pass skips the unreadable part.
+//! synced. Damage below the highest mark is corruption and not a torn tail. Then the open fails,
+//! or with [`Recovery::Salvage`] a second pass skips the unreadable part.
 //!
 //! WALs that LevelDB wrote are replayed by LevelDB's rules. LevelDB may have acknowledged synced
 //! writes that follow a bad record. Replay therefore skips the bad parts and uses all other
@@ -34,8 +34,8 @@ use terrace_storage::placement::{Listed, LogEvent, LogKind, LogReader, ObjectId,
 /// Largest offset of a WAL's head, in bytes. The head is an empty batch at the start of the file,
 /// or directly after the magic bytes of a segment. An empty batch at a larger offset is a durable
 /// mark. Replay must compare offsets to distinguish the two. The order of reading is not enough: a
-/// WAL with a sidecar has two files whose records are read in the order of sequence numbers, so the
-/// first record read need not be the head.
+/// WAL with a sidecar has two files whose records are read in the order of sequence numbers, so
+/// the first record read need not be the head.
 const HEAD_OFFSET_MAX: u64 = value_log::MAGIC.len() as u64;
 
 /// The maximum number of damage reports that a replay keeps. The limit is necessary because a WAL
@@ -154,8 +154,8 @@ fn sizes(listed: &[Listed]) -> BTreeMap<LogId, u64> {
 }
 
 /// Returns the numbers of WALs of which only the sidecar exists. A sidecar is the file with the
-/// small batches of a WAL; the other file, the segment, was lost in a power cut. No write in such a
-/// sidecar was acknowledged as durable.
+/// small batches of a WAL; the other file, the segment, was lost in a power cut. No write in such
+/// a sidecar was acknowledged as durable.
 fn sidecars_without_segment(needed: &[LogId], manifest: &ManifestState, listed: &[Listed]) -> Vec<LogId> {
     let sidecars = listed.iter().filter_map(|found| match found.object {
         ObjectId::WalSidecar(log) => Some(log),

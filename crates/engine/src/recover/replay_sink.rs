@@ -1,14 +1,14 @@
 //! The destination of replayed entries. Replay either keeps them in memtables, writes them to
 //! tables of level 0, or only counts them.
 //!
-//! Replay fills one memtable of each column family at a time. [`ReplayTarget`] decides whether full
-//! memtables are kept, written as tables, or counted and dropped. If they are written or counted,
-//! replay has only the memtables that it fills in memory, whatever the size of the WALs.
+//! Replay fills one memtable of each column family at a time. [`ReplayTarget`] decides whether
+//! full memtables are kept, written as tables, or counted and dropped. If they are written or
+//! counted, replay has only the memtables that it fills in memory, whatever the size of the WALs.
 //!
-//! No manifest names a table that replay writes until the open publishes a new manifest. If a crash
-//! happens before that, the table is an obsolete file: the next open removes it and replays the
-//! same WALs again. If an open is refused, the drop of [`WrittenTables`] removes the tables of that
-//! open.
+//! No manifest names a table that replay writes until the open publishes a new manifest. If a
+//! crash happens before that, the table is an obsolete file: the next open removes it and replays
+//! the same WALs again. If an open is refused, the drop of [`WrittenTables`] removes the tables of
+//! that open.
 use super::manifest::ManifestState;
 use crate::{Error, Options, Result, jobs::flush, mem::MemTable, version::objects_written_with};
 use std::{

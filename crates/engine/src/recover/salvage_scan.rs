@@ -7,8 +7,8 @@
 //! repair therefore uses entries of leftovers only for keys that a named table has lost, and for
 //! sequence numbers above the manifest's base (the last sequence number that is in tables).
 //!
-//! The scan reads each file once and writes nothing. It keeps WAL entries in memory up to the bound
-//! of [`LogEntries`].
+//! The scan reads each file once and writes nothing. It keeps WAL entries in memory up to the
+//! bound of [`LogEntries`].
 use super::{
     manifest::{self, ManifestState},
     orphans,

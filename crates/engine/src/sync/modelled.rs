@@ -65,8 +65,9 @@ impl Condvar {
     }
 }
 
-/// Checks `ready` once instead of spinning. Spinning would add nothing, because no time passes in a
-/// model: every step that other threads take during a spin they also take while this thread sleeps.
+/// Checks `ready` once instead of spinning. Spinning would add nothing, because no time passes in
+/// a model: every step that other threads take during a spin they also take while this thread
+/// sleeps.
 pub fn spin_until(ready: impl Fn() -> bool) -> bool {
     let now = ready();
     hint::spin_loop();

@@ -5,8 +5,8 @@ use std::{hint, thread, time::Duration};
 
 /// The number of checks after which the spinning thread starts to yield.
 const SPINS: u32 = 60;
-/// The maximum time for which a spinning thread yields the processor. The time is twice the cost of
-/// a wake-up.
+/// The maximum time for which a spinning thread yields the processor. The time is twice the cost
+/// of a wake-up.
 const YIELD_MAX: Duration = Duration::from_micros(100);
 
 /// Represents bytes that one thread writes before it makes them visible to other threads. Only

@@ -1,5 +1,5 @@
-//! Transactions: all reads see one moment of the store, all writes become visible together, and the
-//! commit fails if another write has changed a key that the transaction depends on.
+//! Transactions: all reads see one moment of the store, all writes become visible together, and
+//! the commit fails if another write has changed a key that the transaction depends on.
 //!
 //! ```text
 //!            first call            get, scan                put, delete       commit
@@ -8,10 +8,10 @@
 //!                                  writer queue: nothing watched was written since the snapshot?
 //!                                        yes ─► batch into WAL and memtable      no ─► Conflict
 //! ```
-//! The commit is a conditional write in the writer queue: the commit leader checks the condition of
-//! each transaction in its write group, so transactions share the group's sync as other writes do.
-//! Usually this check needs no I/O, because memtables have all writes since the snapshot. If they
-//! do not, the leader also searches SSTables, while it holds the leader state.
+//! The commit is a conditional write in the writer queue: the commit leader checks the condition
+//! of each transaction in its write group, so transactions share the group's sync as other writes
+//! do. Usually this check needs no I/O, because memtables have all writes since the snapshot. If
+//! they do not, the leader also searches SSTables, while it holds the leader state.
 mod delta;
 mod ranges;
 mod scan;

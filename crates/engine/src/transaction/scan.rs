@@ -11,8 +11,8 @@ use terrace_format::KeyOrder;
 /// Receives the range of keys that a scan has read, so that the transaction watches it.
 pub type Watch<'a> = Box<dyn Fn(WatchedRange) + Send + 'a>;
 
-/// An iterator over the pairs that a transaction sees, made by `Transaction::scan`. It includes the
-/// writes that the transaction made before the creation of the iterator, and no later ones.
+/// An iterator over the pairs that a transaction sees, made by `Transaction::scan`. It includes
+/// the writes that the transaction made before the creation of the iterator, and no later ones.
 pub struct TransactionScan<'a> {
     /// Receives the range that was read; `None` if the transaction does not watch its reads.
     watch: Option<Watch<'a>>,

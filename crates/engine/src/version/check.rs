@@ -24,8 +24,8 @@ pub fn levels(order: &KeyOrder, levels: &[Level; LEVELS]) -> Result<(), String> 
     Ok(())
 }
 
-/// Checks the tables that an edit has added to levels that were valid before: each table by itself,
-/// and that it overlaps no neighbour in its run.
+/// Checks the tables that an edit has added to levels that were valid before: each table by
+/// itself, and that it overlaps no neighbour in its run.
 pub fn added(order: &KeyOrder, levels: &[Level; LEVELS], added: &[(usize, Arc<TableRef>)]) -> Result<(), String> {
     for (level, new) in added {
         table(order, new)?;

@@ -1,12 +1,12 @@
-//! The entry counts of an SSTable: how many entries shadow older entries, and how many are shadowed
-//! themselves. The job that writes a table counts its entries. For a table that was written before
-//! the store was opened, the counts come from the table's properties and range tombstones, once the
-//! table has been opened. The manifest does not have the counts, because LevelDB must be able to
-//! read the manifest.
+//! The entry counts of an SSTable: how many entries shadow older entries, and how many are
+//! shadowed themselves. The job that writes a table counts its entries. For a table that was
+//! written before the store was opened, the counts come from the table's properties and range
+//! tombstones, once the table has been opened. The manifest does not have the counts, because
+//! LevelDB must be able to read the manifest.
 use terrace_format::{Kind, RangeTombstones, SeqNo, TableProperties, key::Parsed, range_tombstones::Fragment};
 
-/// Maximum number of deleted ranges that the counts store per table. Further ranges extend the last
-/// one.
+/// Maximum number of deleted ranges that the counts store per table. Further ranges extend the
+/// last one.
 const RANGES_MAX: usize = 32;
 
 /// The entry counts of a table.

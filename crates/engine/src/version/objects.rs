@@ -21,8 +21,8 @@ pub fn objects_of(meta: &TableMeta) -> impl Iterator<Item = ObjectId> + '_ {
 }
 
 /// Returns the objects that a job wrote for the tables `metas`: the tables, their bundles, and the
-/// value-log segments that have the tables' numbers. A segment with any other number existed before
-/// the job.
+/// value-log segments that have the tables' numbers. A segment with any other number existed
+/// before the job.
 pub fn objects_written_with(metas: &[TableMeta]) -> Vec<ObjectId> {
     let tables: BTreeSet<TableId> = metas.iter().map(|meta| meta.id).collect();
     let is_new = |object: &ObjectId| match object {

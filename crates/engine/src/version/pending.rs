@@ -5,7 +5,8 @@
 //! durable. There are two exceptions to first-in first-out:
 //!
 //! - A flush into level 0 whose table is durable overtakes compactions whose tables are not. This
-//!   order is safe, because the flush adds the newest run, which does not depend on the older runs.
+//!   order is safe, because the flush adds the newest run, which does not depend on the older
+//!   runs.
 //! - A compaction may consume a table before any sync of the table has started. The sync is then
 //!   *cancelled* and the table's file is deleted immediately, so the manifest must never name the
 //!   table. The edit that added the table, the edit that consumed it and all edits between them
@@ -238,8 +239,8 @@ fn fold(edits: impl IntoIterator<Item = Edit>) -> CommittedRecord {
     CommittedRecord { edit: sum.unwrap_or_default(), transient }
 }
 
-/// Combines the edit `first` and the later edit `second` into one. A table that the first edit adds
-/// and the second edit deletes is in neither list of the result, but in `transient`.
+/// Combines the edit `first` and the later edit `second` into one. A table that the first edit
+/// adds and the second edit deletes is in neither list of the result, but in `transient`.
 fn compose(mut first: Edit, second: Edit, transient: &mut Vec<AddedTable>) -> Edit {
     for (level, table) in second.deleted {
         match first.added.iter().position(|(at, added)| (*at, added.id) == (level, table)) {

@@ -529,8 +529,8 @@ impl Manifest {
 /// Returns whether a manifest is too large and should be rewritten. A manifest is not too large if
 /// it is smaller than `limit` or smaller than twice its snapshot. There is one exception below
 /// `limit`: a manifest of at least 1 MiB and at least eight times its snapshot is too large,
-/// because most of it is obsolete. Otherwise the manifest of a small store could become larger than
-/// the store.
+/// because most of it is obsolete. Otherwise the manifest of a small store could become larger
+/// than the store.
 fn exceeds_limit(bytes: u64, snapshot: u64, limit: u64) -> bool {
     const SHORT: u64 = 1 << 20;
     bytes > limit.min((8 * snapshot).max(SHORT)).max(2 * snapshot)

@@ -305,8 +305,8 @@ fn change_family(families: &mut Families, change: &FamilyChange) -> Result<(), S
     }
 }
 
-/// Returns the part of `edit` that concerns the tables of `family`. The level numbers in the result
-/// are those within the family's tree.
+/// Returns the part of `edit` that concerns the tables of `family`. The level numbers in the
+/// result are those within the family's tree.
 fn part_of(edit: &Edit, family: FamilyId) -> Edit {
     let level_in = |number: usize| {
         let (of, level) = FamilyId::of_level(number);

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use terrace_format::{SeqNo, batch::Batch};
 use terrace_storage::BlockingScope;
 
-/// Maximum size, in bytes, of a batch buffer that is kept for the next write of a single operation.
+/// Maximum size, in bytes, of a batch buffer that is kept for the next write of a single
+/// operation.
 const REUSED_BATCH_BYTES_MAX: usize = 64 << 10;
 /// The commit leader of a write group of at least this many bytes hands the leadership over before
 /// it inserts the group into the memtable, even if no writer waits yet.

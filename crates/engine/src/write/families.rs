@@ -42,8 +42,8 @@ pub fn insert(shared: &DbInner, writer: &mut WriterState, head: &[u8], batch: &B
 
 /// Returns an error if `batch` writes to a column family that does not exist. Such a write must be
 /// refused: no memtable would take the operation, and the manifest would never cover its sequence
-/// number. The caller must be the commit leader, because a family is dropped only between two write
-/// groups.
+/// number. The caller must be the commit leader, because a family is dropped only between two
+/// write groups.
 #[inline]
 pub fn check_exist(shared: &DbInner, batch: &Batch) -> Result<()> {
     if batch.has_families() { check_each(shared, batch) } else { Ok(()) }

@@ -1,5 +1,5 @@
-//! Group commit: one writer is the leader. It writes the batches of its followers together with its
-//! own batch, and passes the result to each follower.
+//! Group commit: one writer is the leader. It writes the batches of its followers together with
+//! its own batch, and passes the result to each follower.
 //!
 //! Source of the idea: LevelDB's `DBImpl::Write`. One append and one sync are enough for the whole
 //! write group.
@@ -84,7 +84,8 @@ pub trait WriteCondition: Send + Sync {
     fn check(&self, group: &Batch, may_read: bool) -> Result<bool>;
 }
 
-/// A batch with its condition. The request contains it in a box, so that other requests stay small.
+/// A batch with its condition. The request contains it in a box, so that other requests stay
+/// small.
 pub struct ConditionalWrite {
     pub batch: Batch,
     pub condition: Arc<dyn WriteCondition>,

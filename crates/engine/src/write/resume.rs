@@ -1,10 +1,10 @@
 //! Resumes writes after a full disk, without a reopen of the store.
 //!
-//! After a failed append or sync, the end of the WAL is unknown: part or all of a refused batch may
-//! be there. But memory still has every acknowledged write. So before the first new write, all
-//! memtables are flushed and their SSTables are made durable, and the manifest then names a new WAL
-//! as the start of replay. After that no write depends on the old WAL, and the store assigns the
-//! sequence numbers of the refused batch again.
+//! After a failed append or sync, the end of the WAL is unknown: part or all of a refused batch
+//! may be there. But memory still has every acknowledged write. So before the first new write, all
+//! memtables are flushed and their SSTables are made durable, and the manifest then names a new
+//! WAL as the start of replay. After that no write depends on the old WAL, and the store assigns
+//! the sequence numbers of the refused batch again.
 use super::{
     rotate::rotate_wal,
     visibility::wait_visible,

@@ -1,5 +1,5 @@
-//! Admission of a write: whether the write may proceed, how long it is delayed, and whether it must
-//! wait for background work. [`stall`] decides, and this module waits.
+//! Admission of a write: whether the write may proceed, how long it is delayed, and whether it
+//! must wait for background work. [`stall`] decides, and this module waits.
 use super::{
     rotate::rotate_wal,
     stall::{self, Admission, admit},
@@ -18,8 +18,8 @@ use std::{
 };
 use terrace_storage::precise_sleep;
 
-/// The delay of LevelDB's slowdown. When level 0 has many runs, each write sleeps for this time, so
-/// that compactions can use the processor.
+/// The delay of LevelDB's slowdown. When level 0 has many runs, each write sleeps for this time,
+/// so that compactions can use the processor.
 const DELAY: Duration = Duration::from_millis(1);
 
 /// Waits until the active memtable can take `bytes` more bytes.

@@ -14,8 +14,8 @@ use terrace_storage::{
 };
 
 /// Switches to a new WAL and a new memtable. The memtables of all column families are sealed
-/// together and then wait for their flush, unless they are empty. If the new WAL cannot be created,
-/// the store stops, as after every failure of a WAL.
+/// together and then wait for their flush, unless they are empty. If the new WAL cannot be
+/// created, the store stops, as after every failure of a WAL.
 pub(super) fn rotate_wal(shared: &Arc<DbInner>, writer: &mut WriterState) -> Result<()> {
     let _blocking = BlockingScope::new();
     wait_visible(shared, writer.last)?;

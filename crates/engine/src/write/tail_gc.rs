@@ -2,11 +2,11 @@
 //! the value log, and joins the writer queue to do this.
 //!
 //! The victims are the segments that tail GC empties. The SSTables show which values are in the
-//! victims. A value is live if a lookup of its key finds the same value pointer. Tail GC makes this
-//! lookup twice: before it reads the value, and again when it is the commit leader, because then no
-//! other write can overwrite or delete the key. A relocated value gets a new sequence number, but
-//! readers see no change. When all live values are relocated and flushed, newer entries in SSTables
-//! shadow every pointer into a victim, and compactions may drop these pointers
+//! victims. A value is live if a lookup of its key finds the same value pointer. Tail GC makes
+//! this lookup twice: before it reads the value, and again when it is the commit leader, because
+//! then no other write can overwrite or delete the key. A relocated value gets a new sequence
+//! number, but readers see no change. When all live values are relocated and flushed, newer
+//! entries in SSTables shadow every pointer into a victim, and compactions may drop these pointers
 //! (`compact/value_log_gc.rs`).
 use super::{commit::commit, room::make_room, unlogged, visibility::wait_visible, writer::WritePath};
 use crate::{

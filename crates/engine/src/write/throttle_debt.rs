@@ -3,12 +3,12 @@
 //! debt, and this module determines when a write sleeps. This module does no I/O.
 use std::time::Duration;
 
-/// Debt, in seconds, at which a write sleeps. The shortest sleep takes about this long on a virtual
-/// machine. With a larger value, sleeps would be rarer but longer, and these sleeps would determine
-/// the p99.9 latency of delayed writes (decision 29).
+/// Debt, in seconds, at which a write sleeps. The shortest sleep takes about this long on a
+/// virtual machine. With a larger value, sleeps would be rarer but longer, and these sleeps would
+/// determine the p99.9 latency of delayed writes (decision 29).
 const SLEEP_MIN: f64 = 16e-6;
-/// Longest sleep of one write, in seconds, whatever the size of the write. Debt above this limit is
-/// dropped. If a sleep takes longer than the debt, the excess is a credit of at most the same
+/// Longest sleep of one write, in seconds, whatever the size of the write. Debt above this limit
+/// is dropped. If a sleep takes longer than the debt, the excess is a credit of at most the same
 /// amount.
 const SLEEP_MAX: f64 = 50e-3;
 

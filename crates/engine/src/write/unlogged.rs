@@ -1,8 +1,9 @@
-//! Unlogged writes: writes that skip the WAL. If the process ends before their memtable is flushed,
-//! they are lost.
+//! Unlogged writes: writes that skip the WAL. If the process ends before their memtable is
+//! flushed, they are lost.
 //!
-//! No WAL contains the sequence numbers of unlogged writes, and replay treats such a gap as the end
-//! of the history. Therefore there are two rules (docs/durability.md, "How a log is replayed"):
+//! No WAL contains the sequence numbers of unlogged writes, and replay treats such a gap as the
+//! end of the history. Therefore there are two rules (docs/durability.md, "How a log is
+//! replayed"):
 //!
 //! - A memtable holds either logged writes or unlogged writes.
 //! - A WAL that begins after a gap is replayed only if the manifest covers the writes in the gap.

@@ -8,8 +8,8 @@ use std::{
 };
 use terrace_format::SeqNo;
 
-/// Interval between two checks whether an earlier write group is completely inserted, if its insert
-/// takes long.
+/// Interval between two checks whether an earlier write group is completely inserted, if its
+/// insert takes long.
 const LONG_INSERT_LOOK: Duration = Duration::from_micros(100);
 
 /// Runs a step that must not be left incomplete. An error, or a panic of the comparator, stops the

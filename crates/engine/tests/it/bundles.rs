@@ -1,6 +1,6 @@
-//! Tests of bundles. A bundle is one file with all output SSTables of a compaction. The tests count
-//! syncs, examine the files that a compaction leaves, and check which engines can open such a
-//! store. Other suites, which also run with bundles, test that reads return the right results.
+//! Tests of bundles. A bundle is one file with all output SSTables of a compaction. The tests
+//! count syncs, examine the files that a compaction leaves, and check which engines can open such
+//! a store. Other suites, which also run with bundles, test that reads return the right results.
 use crate::common::{kit, leveldb};
 use kit::{Model, Place, TIGHT, contents, options};
 use leveldb::{Layout, Side, Store};

@@ -183,8 +183,8 @@ fn a_late_write_to_a_dropped_family_is_refused() {
 }
 
 /// Tests writers that wait for the commit leader while another thread drops the family of their
-/// writes. Every write must succeed or return an error that names the drop, and the store must open
-/// again.
+/// writes. Every write must succeed or return an error that names the drop, and the store must
+/// open again.
 #[test]
 fn drops_race_with_writes() {
     let place = tempfile::tempdir().unwrap();
@@ -313,8 +313,8 @@ fn a_random_history_of_families_equals_its_model() {
 }
 
 /// Tests that a repair loses only the entries of damaged blocks, and puts the other entries into
-/// their own families. If the newest manifest is damaged, the repair must use an older one. Without
-/// any manifest the repair must be refused.
+/// their own families. If the newest manifest is damaged, the repair must use an older one.
+/// Without any manifest the repair must be refused.
 #[test]
 fn a_repair_keeps_families_apart() {
     let place = tempfile::tempdir().unwrap();

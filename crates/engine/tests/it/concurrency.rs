@@ -72,8 +72,8 @@ fn count(db: &Db, w: usize, stop: &AtomicBool) -> (u64, Error) {
     unreachable!("the loop has no end")
 }
 
-/// Reads both counters of each writer in one scan. The two must be equal. If they differ, a part of
-/// a batch is visible.
+/// Reads both counters of each writer in one scan. The two must be equal. If they differ, a part
+/// of a batch is visible.
 fn counters(pairs: impl Iterator<Item = terrace::Result<(Vec<u8>, Vec<u8>)>>) -> Vec<u64> {
     let pairs: BTreeMap<_, _> = pairs.collect::<terrace::Result<_>>().expect("scan");
     let read = |name: &str, w: usize| number(pairs.get(format!("{name}/{w}").as_bytes()).cloned());
@@ -326,9 +326,9 @@ impl Comparator for Gate {
     }
 }
 
-/// Tests pipelined writes, in which a later write group may be inserted into the memtable before an
-/// earlier one. The later group must still become visible after the earlier one, and the memtable
-/// must not be sealed during an insert.
+/// Tests pipelined writes, in which a later write group may be inserted into the memtable before
+/// an earlier one. The later group must still become visible after the earlier one, and the
+/// memtable must not be sealed during an insert.
 #[test]
 fn a_group_inserted_early_becomes_visible_in_order() {
     for later in ["a write", "a flush"] {

@@ -1,7 +1,7 @@
-//! Applies every kind of damage to every file of a store. The store must then either return correct
-//! results or report the damage. It must never panic, hang or return a wrong value. After damage to
-//! a WAL, any prefix of the history is a correct result. After damage to another file, only the
-//! whole history is correct.
+//! Applies every kind of damage to every file of a store. The store must then either return
+//! correct results or report the damage. It must never panic, hang or return a wrong value. After
+//! damage to a WAL, any prefix of the history is a correct result. After damage to another file,
+//! only the whole history is correct.
 //!
 //! The store is always the same, so a failure, which names the file and the damage, can be
 //! reproduced.
@@ -179,8 +179,8 @@ fn the_rest_of_a_damaged_wal_is_kept_in_lost() {
     assert!(logs.iter().all(|log| fs.open(log).is_err()), "the logs themselves are replaced");
 }
 
-/// Tests checks of a table that is damaged in a part which no read has reached yet. A shallow check
-/// must find no problem; a deep check must name the table.
+/// Tests checks of a table that is damaged in a part which no read has reached yet. A shallow
+/// check must find no problem; a deep check must name the table.
 #[test]
 fn a_deep_check_reads_everything() {
     let (mut files, _) = store_on(kit::anywhere(), false);

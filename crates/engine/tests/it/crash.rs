@@ -18,7 +18,8 @@ use std::{
 use terrace::{CompactionStyle, GcMode, Options, TableForm};
 
 const HISTORIES: u64 = 6;
-/// The count of power cuts per history, if neither `TERRACE_CRASH_SEEDS` nor `TERRACE_FULL` is set.
+/// The count of power cuts per history, if neither `TERRACE_CRASH_SEEDS` nor `TERRACE_FULL` is
+/// set.
 const SAMPLED_STEPS: usize = 400;
 
 fn given_seeds() -> Option<u64> {
@@ -83,8 +84,8 @@ fn campaigns(options: &Options, trackers: &[Tracker], numbers: Range<u64>, seeds
     run(numbers.flat_map(|seed| histories(options, trackers, seed, seeds)).collect())
 }
 
-/// Runs histories on several column families, with every tracker and under every set of file system
-/// rules.
+/// Runs histories on several column families, with every tracker and under every set of file
+/// system rules.
 fn family_campaigns(options: &Options, trackers: &[Tracker], numbers: Range<u64>, seeds: u64) -> Sum {
     let jobs = numbers.flat_map(|seed| histories(options, trackers, seed, seeds));
     run(jobs.map(|cuts| Cuts { families: true, ..cuts }).collect())
@@ -137,8 +138,8 @@ fn any_power_cut_leaves_a_prefix_with_everything_promised() {
 }
 
 /// Tests that the writes to all column families form one history: after any power cut, with every
-/// durability tracker, the families together have a prefix of it. Once the call that drops a family
-/// has returned, the drop must be durable.
+/// durability tracker, the families together have a prefix of it. Once the call that drops a
+/// family has returned, the drop must be durable.
 #[test]
 fn any_power_cut_leaves_a_prefix_of_all_column_families_together() {
     let mut bundled = Options::default();
@@ -166,8 +167,8 @@ fn any_power_cut_leaves_directory_tables_whole() {
     campaigns(&options, &[Tracker::Never], numbers, 1).is_broken("directory tables that are not synced");
 }
 
-/// Tests power cuts of stores with key-value separation, with and without a WAL sidecar, in each GC
-/// mode. The options keep GC active all the time.
+/// Tests power cuts of stores with key-value separation, with and without a WAL sidecar, in each
+/// GC mode. The options keep GC active all the time.
 #[test]
 fn any_power_cut_leaves_a_prefix_with_separated_values() {
     let mut tail = Options::preset("wisckey").expect("there is one");
@@ -204,8 +205,8 @@ fn any_power_cut_leaves_a_prefix_with_separated_values() {
     }
 }
 
-/// Tests two deliberately faulty stores: one syncs nothing, and one syncs everything except tables.
-/// The suite must find that both lose data. Otherwise its other tests would prove nothing.
+/// Tests two deliberately faulty stores: one syncs nothing, and one syncs everything except
+/// tables. The suite must find that both lose data. Otherwise its other tests would prove nothing.
 #[test]
 fn a_store_that_skips_syncs_is_caught() {
     for tracker in [Tracker::Never, Tracker::Lying] {

@@ -1,6 +1,6 @@
 //! Tests the creation of a store in a directory that is not empty. Files left by an interrupted
-//! creation or removal must do no harm. A store that has lost its root file (`CURRENT`) must not be
-//! overwritten.
+//! creation or removal must do no harm. A store that has lost its root file (`CURRENT`) must not
+//! be overwritten.
 use crate::common::kit;
 use kit::{files_below, open};
 use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
@@ -30,9 +30,9 @@ fn is_usable(fs: &Arc<dyn FileSystem>, options: &Options, what: &str) {
     }
 }
 
-/// Tests that an interrupted creation does not harm the next one. A creation writes the format file
-/// before the root (`CURRENT`). Fixed bug: if it was interrupted between the two, the next store in
-/// the directory used the leftover format file, and later lost acknowledged writes.
+/// Tests that an interrupted creation does not harm the next one. A creation writes the format
+/// file before the root (`CURRENT`). Fixed bug: if it was interrupted between the two, the next
+/// store in the directory used the leftover format file, and later lost acknowledged writes.
 #[test]
 fn an_interrupted_creation_does_not_hinder_the_next_one() {
     for first in VARIANTS {
@@ -89,9 +89,9 @@ fn names(path: &Path) -> BTreeSet<String> {
     names.filter(|name| !name.ends_with("LOCK")).collect()
 }
 
-/// Tests the open of a directory without `CURRENT` and format file, as after an incomplete copy, if
-/// a WAL of another layout has the writes. The open must be refused. Fixed bug: it created a new
-/// store over these files and removed the old manifest.
+/// Tests the open of a directory without `CURRENT` and format file, as after an incomplete copy,
+/// if a WAL of another layout has the writes. The open must be refused. Fixed bug: it created a
+/// new store over these files and removed the old manifest.
 #[test]
 fn writes_in_a_wal_of_another_kind_are_not_overwritten() {
     for (first, second) in [("wisckey", "leveldb"), ("leveldb", "wisckey"), ("wisckey", "bolt"), ("delsm", "wisckey")] {
@@ -123,8 +123,8 @@ fn writes_in_a_wal_of_another_kind_are_not_overwritten() {
     }
 }
 
-/// Tests a directory without `CURRENT` and format file in which the WAL is empty and the data is in
-/// directory tables. The creation of any store must be refused there. A store of another layout
+/// Tests a directory without `CURRENT` and format file in which the WAL is empty and the data is
+/// in directory tables. The creation of any store must be refused there. A store of another layout
 /// does not search for directory tables, and would not find this data later.
 #[test]
 fn directory_tables_are_not_overwritten() {

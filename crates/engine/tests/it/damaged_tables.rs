@@ -1,7 +1,7 @@
-//! Tests of SSTables whose checksums are correct but which are damaged in another way: keys are out
-//! of order, another table is in the place of a table, or a file has a wrong length. A read that
-//! needs such a table must fail, and its error must name the table. All other reads must succeed,
-//! and writes must continue. `check` and `repair` must report the damage.
+//! Tests of SSTables whose checksums are correct but which are damaged in another way: keys are
+//! out of order, another table is in the place of a table, or a file has a wrong length. A read
+//! that needs such a table must fail, and its error must name the table. All other reads must
+//! succeed, and writes must continue. `check` and `repair` must report the damage.
 use crate::common::{corrupt_entries, files, kit};
 use corrupt_entries::FORMS;
 use files::{Writer, framed, manifest_of, records};
@@ -168,8 +168,8 @@ fn table_with(store: &Path, key: &[u8]) -> (PathBuf, std::ops::Range<usize>) {
 }
 
 /// Tests a store in which two table files were exchanged. Reads of these tables must fail, and a
-/// repair must report the loss. Fixed bug: the reads returned "not found", and a repair reported no
-/// loss.
+/// repair must report the loss. Fixed bug: the reads returned "not found", and a repair reported
+/// no loss.
 #[test]
 fn an_exchanged_table_is_an_error_and_a_reported_loss() {
     for (form, chosen) in FORMS {
@@ -275,9 +275,9 @@ fn served(name: &str, db: &Db, all: &Model, others_in_file: bool) {
 }
 
 /// Tests that a compaction which reads damaged data is not retried endlessly, and that writes
-/// continue in the meantime. Because of the damage, compactions cannot shrink level 0. When level 0
-/// is full, a write that waits for it must fail with the compaction's error instead of waiting for
-/// ever.
+/// continue in the meantime. Because of the damage, compactions cannot shrink level 0. When level
+/// 0 is full, a write that waits for it must fail with the compaction's error instead of waiting
+/// for ever.
 #[test]
 fn a_compaction_over_damage_reports_once_and_stops_writes_only_at_a_full_level_0() {
     let folder = tempfile::tempdir().unwrap();

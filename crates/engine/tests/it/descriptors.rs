@@ -125,8 +125,8 @@ fn unsynced_tables_need_few_descriptors() {
     });
 }
 
-/// Tests that a compaction with many output tables passes finished tables to the durability tracker
-/// before they take too many descriptors.
+/// Tests that a compaction with many output tables passes finished tables to the durability
+/// tracker before they take too many descriptors.
 #[test]
 fn a_compaction_into_many_tables_needs_few_descriptors() {
     in_own_process(|| {

@@ -1,6 +1,6 @@
-//! Tests of stores on a raw device that becomes full, or that is removed while the store is in use.
-//! At the next open, all writes that were acknowledged as durable must be present, and the device's
-//! file list must be intact.
+//! Tests of stores on a raw device that becomes full, or that is removed while the store is in
+//! use. At the next open, all writes that were acknowledged as durable must be present, and the
+//! device's file list must be intact.
 use crate::common::kit;
 use kit::{Model, TIGHT};
 use std::sync::Arc;
@@ -49,7 +49,8 @@ fn states() -> Vec<Model> {
 
 const CHANGES: usize = 400;
 
-/// Applies changes until one fails. Returns two counts: the applied changes and the synced changes.
+/// Applies changes until one fails. Returns two counts: the applied changes and the synced
+/// changes.
 fn write(db: &Db) -> (usize, usize) {
     let mut synced = 0;
     for n in 0..CHANGES {

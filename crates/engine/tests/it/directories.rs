@@ -206,11 +206,11 @@ fn checkpoints_share_files_across_compactions() {
     assert_eq!(contents(&db).unwrap(), contents(&copied).unwrap());
 }
 
-/// Tests how many file system calls a read makes. The META files of the tables are cached. A lookup
-/// that finds its pair needs three calls: an open, a stat and a read. If the pair's file is still
-/// open, the lookup needs only the read. A lookup of an absent key needs no call. A range scan
-/// needs the calls for the pairs that it returns. A backward scan also needs the calls for the
-/// older versions of these pairs.
+/// Tests how many file system calls a read makes. The META files of the tables are cached. A
+/// lookup that finds its pair needs three calls: an open, a stat and a read. If the pair's file is
+/// still open, the lookup needs only the read. A lookup of an absent key needs no call. A range
+/// scan needs the calls for the pairs that it returns. A backward scan also needs the calls for
+/// the older versions of these pairs.
 #[test]
 fn reads_open_what_they_return() {
     let files = FaultFs::new(Arc::new(Memory::new()), Plan::never());
@@ -244,8 +244,8 @@ fn reads_open_what_they_return() {
     println!("3 calls a pair; {all} for all, forward and backward");
 }
 
-/// Tests file systems that truncate file names, ignore the case of letters, or refuse some names. A
-/// pair whose key leads to such a name must be read as it was written, or its write must be
+/// Tests file systems that truncate file names, ignore the case of letters, or refuse some names.
+/// A pair whose key leads to such a name must be read as it was written, or its write must be
 /// refused.
 #[test]
 fn any_key_gets_a_file_on_restrictive_file_systems() {
@@ -403,8 +403,8 @@ fn small_pairs_leave_inodes_for_small_tables() {
 }
 
 /// Tests that files to which a compaction only makes a hard link do not count as unsynced bytes.
-/// The files that the compaction makes obsolete do count, because they stay until the compaction is
-/// durable.
+/// The files that the compaction makes obsolete do count, because they stay until the compaction
+/// is durable.
 #[test]
 fn linked_files_do_not_count_as_unsynced() {
     let slow = [("durability", "background"), ("durability_interval_ms", "60000"), ("unsynced_bytes_limit", "1GiB")];

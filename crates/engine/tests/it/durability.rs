@@ -153,7 +153,8 @@ fn late_durability_handles_promise_late_and_never_retract() {
 }
 
 /// Tests that after a failed writeback the store removes no file that the failure may concern.
-/// Inputs of compactions and WALs must stay, and the next open must recover the contents from them.
+/// Inputs of compactions and WALs must stay, and the next open must recover the contents from
+/// them.
 #[test]
 fn a_failed_durability_handle_stops_writing_and_loses_nothing() {
     let disk = CrashFs::new(Rules::Ext4);
@@ -356,7 +357,8 @@ fn a_batch_makes_all_earlier_tables_durable() {
 }
 
 /// Tests a compaction that passes its many output tables to the durability tracker in parts, which
-/// become durable in any order. The inputs of the compaction must stay until all parts are durable.
+/// become durable in any order. The inputs of the compaction must stay until all parts are
+/// durable.
 #[test]
 fn compaction_inputs_stay_until_all_outputs_are_durable() {
     let options = options(&[TIGHT, &[("write_buffer_size", "1MiB"), ("compression", "none")]].concat());
@@ -413,15 +415,15 @@ fn sixteen_wals_start_a_batch() {
     }
 }
 
-/// Returns the count of write system calls that this thread has made, from the kernel's statistics.
-/// Returns `None` if the kernel does not count them.
+/// Returns the count of write system calls that this thread has made, from the kernel's
+/// statistics. Returns `None` if the kernel does not count them.
 fn writing_calls() -> Option<u64> {
     let counters = std::fs::read_to_string("/proc/thread-self/io").ok()?;
     counters.lines().find_map(|line| line.strip_prefix("syscw: ")?.parse().ok())
 }
 
-/// Tests that a small write to a memory-mapped WAL needs no system call. The test counts the system
-/// calls.
+/// Tests that a small write to a memory-mapped WAL needs no system call. The test counts the
+/// system calls.
 #[test]
 fn mapped_writes_make_no_system_call_each() {
     const PUTS: u64 = 2000;

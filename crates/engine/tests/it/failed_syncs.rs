@@ -136,7 +136,8 @@ fn nothing_depends_on_a_wal_that_an_open_found_unsynced() {
 
 /// Tests a sync of a WAL that reports a full disk. The page cache then has data that the device
 /// does not have. If the WAL contains separated values, free space does not help: `resume` must
-/// return an error that says so, and the store must be reopened. Otherwise `resume` must be enough.
+/// return an error that says so, and the store must be reopened. Otherwise `resume` must be
+/// enough.
 #[test]
 fn a_full_disk_found_by_a_wal_sync_can_be_cured() {
     let states = states(SEED, BATCHES);

@@ -266,8 +266,8 @@ impl Run<'_> {
 }
 
 /// Runs the history with each of `plans`, on all processors. On a raw device or a split store
-/// (directory and device), where it takes longer to check a state, runs only every thirteenth plan.
-/// Each run must end within ten minutes on any machine.
+/// (directory and device), where it takes longer to check a state, runs only every thirteenth
+/// plan. Each run must end within ten minutes on any machine.
 fn campaign(mut plans: Vec<(String, Plan)>, how: How) {
     if kit::medium() != Medium::Directory(Rules::Ext4) {
         // The distance is odd, because plans may be listed in pairs.
@@ -314,8 +314,8 @@ fn calls(how: How) -> u64 {
 const FAULTS: [Fault; 3] = [Fault::Eio, Fault::Enospc, Fault::ShortWrite];
 
 /// Returns the calls to fail: every `sample`-th index below `calls`, or every `full`-th in a full
-/// run. The distances are prime numbers. The history repeats the same operations in the same order,
-/// and with a prime distance the sample includes each of these operations.
+/// run. The distances are prime numbers. The history repeats the same operations in the same
+/// order, and with a prime distance the sample includes each of these operations.
 fn every(calls: u64, sample: usize, full: usize) -> impl Iterator<Item = u64> {
     (0..calls).step_by(stride(sample, full))
 }
@@ -341,8 +341,8 @@ fn any_call_may_be_the_last_that_works() {
     }
 }
 
-/// Tests runs whose jobs are executed by threads, so that the sequence of storage calls varies from
-/// run to run. The sample searches for hangs and panics as well as for wrong results.
+/// Tests runs whose jobs are executed by threads, so that the sequence of storage calls varies
+/// from run to run. The sample searches for hangs and panics as well as for wrong results.
 #[test]
 fn a_sample_of_calls_may_fail_under_threads() {
     for how in How::by_durability_mode(3, false) {

@@ -1,7 +1,7 @@
-//! Tests of foreign objects under the file names of a store: links that point out of the directory,
-//! FIFOs, devices, directories, huge files. The store must not follow such a link, must not wait
-//! for a FIFO, and must not read a huge file whole. Other tests rename the directory of an open
-//! store, or let its path lead to another directory.
+//! Tests of foreign objects under the file names of a store: links that point out of the
+//! directory, FIFOs, devices, directories, huge files. The store must not follow such a link, must
+//! not wait for a FIFO, and must not read a huge file whole. Other tests rename the directory of
+//! an open store, or let its path lead to another directory.
 use crate::common::{alone::in_own_process, kit};
 use nix::{sys::stat::Mode, unistd::mkfifo};
 use std::{
@@ -178,8 +178,8 @@ fn a_fake_device_is_not_waited_for() {
     }
 }
 
-/// Tests sparse files, which take no disk space. A store that read such a file whole would need all
-/// memory, so it must refuse the file unread.
+/// Tests sparse files, which take no disk space. A store that read such a file whole would need
+/// all memory, so it must refuse the file unread.
 #[test]
 fn huge_files_are_refused_unread() {
     let folder = tempfile::tempdir().unwrap();
@@ -279,9 +279,9 @@ fn a_store_at_a_symbolic_link_is_used_and_destroyed() {
     assert!(fs::metadata(&real).unwrap().ino() > 0);
 }
 
-/// Tests a lock file that is removed or replaced while a store is open, so that it does not exclude
-/// other writers any more. The first sync after that must fail, because another process may open
-/// the store and drop the writes that this sync would make durable.
+/// Tests a lock file that is removed or replaced while a store is open, so that it does not
+/// exclude other writers any more. The first sync after that must fail, because another process
+/// may open the store and drop the writes that this sync would make durable.
 #[test]
 fn a_removed_lock_stops_writes() {
     let folder = tempfile::tempdir().unwrap();
@@ -310,8 +310,8 @@ fn a_removed_lock_stops_writes() {
     }
 }
 
-/// Tests a removed lock file of a store that makes no sync. The store must check the lock file when
-/// it writes the manifest, before it removes any file that another writer may need.
+/// Tests a removed lock file of a store that makes no sync. The store must check the lock file
+/// when it writes the manifest, before it removes any file that another writer may need.
 #[test]
 fn a_removed_lock_is_detected_before_files_are_removed() {
     let folder = tempfile::tempdir().unwrap();

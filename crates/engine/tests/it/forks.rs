@@ -1,7 +1,7 @@
-//! Tests of processes that fork while a store is open, such as `multiprocessing` in Python, prefork
-//! servers and daemons. In the child, every call on the store must return an error, and a drop of
-//! the store must do nothing. The parent must lose no data. Once the parent has exited, the child
-//! must not keep the store locked.
+//! Tests of processes that fork while a store is open, such as `multiprocessing` in Python,
+//! prefork servers and daemons. In the child, every call on the store must return an error, and a
+//! drop of the store must do nothing. The parent must lose no data. Once the parent has exited,
+//! the child must not keep the store locked.
 use crate::common::{alone::in_own_process, fork, kit};
 use std::{
     path::{Path, PathBuf},

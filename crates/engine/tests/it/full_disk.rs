@@ -4,7 +4,8 @@
 //! store continue without a reopen. After a power cut at any step, the store must have a prefix of
 //! the history with all writes that were promised as durable.
 //!
-//! The history is fixed (`SEED`). A failure message names the call from which on the disk was full.
+//! The history is fixed (`SEED`). A failure message names the call from which on the disk was
+//! full.
 use crate::common::{kit, loop_fs};
 use kit::{Model, TIGHT, batch, contents, names_operation_and_file, prefix, states, write};
 use loop_fs::{LoopFs, is_root};
@@ -29,9 +30,9 @@ const SEED: u64 = 0xf011;
 const BATCHES: usize = 150;
 const FULL: &[Fault] = &[Fault::Enospc, Fault::ShortWrite];
 
-/// The variant of a run. If `manual` is set, the test runs the jobs step by step; otherwise threads
-/// run them. If `batched` is set, the store has a mapped WAL and makes tables durable in batches;
-/// otherwise it has LevelDB's durability.
+/// The variant of a run. If `manual` is set, the test runs the jobs step by step; otherwise
+/// threads run them. If `batched` is set, the store has a mapped WAL and makes tables durable in
+/// batches; otherwise it has LevelDB's durability.
 #[derive(Clone, Copy, Debug)]
 struct How {
     manual: bool,
@@ -367,8 +368,8 @@ fn a_resume_does_not_wait_for_a_rate_limited_compaction() {
     assert!(begun.elapsed() < Duration::from_secs(10), "writes go on after {:?}", begun.elapsed());
 }
 
-/// Tests a batch that was refused because a sync failed, but that is in the WAL. It must not become
-/// part of the history when a later batch gets the same sequence number.
+/// Tests a batch that was refused because a sync failed, but that is in the WAL. It must not
+/// become part of the history when a later batch gets the same sequence number.
 #[test]
 fn a_refused_batch_stays_refused() {
     let disk = FaultFs::new(kit::anywhere(), Plan::never());
@@ -435,8 +436,8 @@ fn the_wal_after_a_resume_survives_a_power_cut() {
     }
 }
 
-/// Tests an open on a full disk, which removes files that the manifest does not name. The open must
-/// use the manifest as it is on the device, because the page cache may contain edits that the
+/// Tests an open on a full disk, which removes files that the manifest does not name. The open
+/// must use the manifest as it is on the device, because the page cache may contain edits that the
 /// device does not have.
 #[test]
 fn an_open_on_a_full_disk_keeps_files_of_the_durable_manifest() {
@@ -469,8 +470,8 @@ fn an_open_on_a_full_disk_keeps_files_of_the_durable_manifest() {
 }
 
 /// Tests the open after a process was killed during value relocation and left a full disk and a
-/// segment that no table names. Fixed bug: this segment occupied the space that an open for writing
-/// needs, so no such open succeeded.
+/// segment that no table names. Fixed bug: this segment occupied the space that an open for
+/// writing needs, so no such open succeeded.
 #[test]
 fn segments_of_a_killed_gc_do_not_prevent_the_open() {
     let options = kit::plain(&[TIGHT, &[("values", "log"), ("value_log_threshold", "40")]].concat());

@@ -212,8 +212,8 @@ fn noblsm_syncs_each_flush_once_and_batches_block_no_write() {
 }
 
 /// Tests that a synced write to a mapped WAL forces no journal commit. Once every part of a window
-/// of the WAL has been written, a synced record changes no metadata of the file, so the journal has
-/// nothing to commit.
+/// of the WAL has been written, a synced record changes no metadata of the file, so the journal
+/// has nothing to commit.
 #[test]
 fn synced_mapped_writes_force_no_journal_commit() {
     const WRITES: u64 = 400;

@@ -104,8 +104,8 @@ fn a_kill_of_either_engine_loses_nothing_acknowledged_to_the_other() {
     }
 }
 
-/// Not a test: the child process that [`kill_while_writing`] starts and kills. It acknowledges each
-/// batch by appending a byte to a file.
+/// Not a test: the child process that [`kill_while_writing`] starts and kills. It acknowledges
+/// each batch by appending a byte to a file.
 #[test]
 fn child_that_writes_until_killed() {
     if !is_child("interop::child_that_writes_until_killed") {
@@ -257,8 +257,8 @@ fn zstd_is_used_on_request_only_and_leveldb_refuses_it() {
     }
 }
 
-/// Starts a child process that continues the history from batch `from`, and kills it (SIGKILL) at a
-/// random moment. Returns how many batches the child acknowledged.
+/// Starts a child process that continues the history from batch `from`, and kills it (SIGKILL) at
+/// a random moment. Returns how many batches the child acknowledged.
 fn kill_while_writing(side: Side, store: &Path, acks: &Path, seed: u64, from: u64, random: &mut Random) -> u64 {
     let _ = fs::remove_file(acks); // an earlier round may have left it
     let arguments = [
@@ -311,8 +311,8 @@ fn batch(seed: u64, index: u64) -> Vec<Op> {
         .collect()
 }
 
-/// Returns the key number `n`. The keys include the empty key, binary keys, keys with a long common
-/// prefix, decimal keys, and runs of 0xff.
+/// Returns the key number `n`. The keys include the empty key, binary keys, keys with a long
+/// common prefix, decimal keys, and runs of 0xff.
 fn key(n: u64) -> Vec<u8> {
     match n % 8 {
         0 if n == 0 => Vec::new(),

@@ -58,9 +58,9 @@ fn assert_reads(transaction: &Transaction, model: &Model, rng: &mut Rng, seed: u
     assert_eq!(transaction.get(&key).unwrap().as_ref(), model.get(&key), "seed {seed}: {}", key.escape_ascii());
 }
 
-/// Tests that a transaction reads its snapshot and its own writes, in both directions, with deleted
-/// ranges and after a rollback to a savepoint. Other readers must see none of its writes before the
-/// commit.
+/// Tests that a transaction reads its snapshot and its own writes, in both directions, with
+/// deleted ranges and after a rollback to a savepoint. Other readers must see none of its writes
+/// before the commit.
 #[test]
 fn a_transaction_reads_its_own_writes() {
     for seed in 0..12 {
@@ -119,10 +119,10 @@ fn a_transaction_reads_its_own_writes() {
     }
 }
 
-/// The changes that another writer makes between the snapshot and the commit of a transaction. Each
-/// has two flags: whether the commit must then fail if the transaction is serializable, and whether
-/// it must fail with snapshot isolation. The transaction has read `a`, scanned `m..p`, and written
-/// `w`.
+/// The changes that another writer makes between the snapshot and the commit of a transaction.
+/// Each has two flags: whether the commit must then fail if the transaction is serializable, and
+/// whether it must fail with snapshot isolation. The transaction has read `a`, scanned `m..p`, and
+/// written `w`.
 const MOVES: &[(&str, bool, bool)] = &[
     ("put w", true, true),
     ("delete w", true, true),
@@ -213,8 +213,8 @@ fn a_commit_finds_a_key_where_a_table_begins() {
     }
 }
 
-/// Tests that a scan which stops early watches for conflicts only the keys up to the last pair that
-/// it returned.
+/// Tests that a scan which stops early watches for conflicts only the keys up to the last pair
+/// that it returned.
 #[test]
 fn a_scan_watches_up_to_its_last_pair() {
     let db = Db::open_in_memory(Options::default()).unwrap();
@@ -280,8 +280,8 @@ fn transfers_keep_the_sum_with_every_kind_of_transaction() {
     }
 }
 
-/// A transaction of a random history (see `append_history`): its number, the keys that it read with
-/// the list that each had, and the keys to whose lists it appended its own number.
+/// A transaction of a random history (see `append_history`): its number, the keys that it read
+/// with the list that each had, and the keys to whose lists it appended its own number.
 struct Appending {
     number: u64,
     read: BTreeMap<u8, Vec<u64>>,
@@ -315,8 +315,9 @@ fn list(bytes: Option<Vec<u8>>) -> Vec<u64> {
 }
 
 /// Runs transactions that read the lists of some keys and append to the lists of others. The seed
-/// determines how they are interleaved. Returns the committed transactions and the final lists. One
-/// thread runs all of them, so an attempt to take another transaction's lock fails immediately.
+/// determines how they are interleaved. Returns the committed transactions and the final lists.
+/// One thread runs all of them, so an attempt to take another transaction's lock fails
+/// immediately.
 fn append_history(isolation: Isolation, locking: Locking, seed: u64) -> (Vec<Appending>, BTreeMap<u8, Vec<u64>>) {
     const CONCURRENT: usize = 4;
     let db = Db::open_in_memory(tight(false)).unwrap();
@@ -388,8 +389,9 @@ fn visit(
     found
 }
 
-/// Tests that random histories of serializable transactions have no cycle. With snapshot isolation,
-/// the same check must find write skew in some history; this shows that the check can fail.
+/// Tests that random histories of serializable transactions have no cycle. With snapshot
+/// isolation, the same check must find write skew in some history; this shows that the check can
+/// fail.
 #[test]
 fn serializable_histories_have_no_cycle() {
     let seeds = if kit::is_full() { 200 } else { 12 };

@@ -1,6 +1,6 @@
-//! Tests that Terrace with the preset `leveldb` costs as much as LevelDB 1.23. For the same history
-//! it must make as many table syncs, write as many bytes to the device, and leave a store of the
-//! same size.
+//! Tests that Terrace with the preset `leveldb` costs as much as LevelDB 1.23. For the same
+//! history it must make as many table syncs, write as many bytes to the device, and leave a store
+//! of the same size.
 //!
 //! Each run uses a new ext4 file system on a loop device, and a child process under `strace` that
 //! writes the history. After every [`PACE`] puts the child waits until it is idle, so that the
@@ -127,8 +127,8 @@ fn expected() -> Pairs {
     history().collect::<BTreeMap<_, _>>().into_iter().collect()
 }
 
-/// Returns when the process is idle: in five consecutive samples, 2 ms apart, all its other threads
-/// were asleep, and none of them has run between the samples.
+/// Returns when the process is idle: in five consecutive samples, 2 ms apart, all its other
+/// threads were asleep, and none of them has run between the samples.
 fn wait_until_idle() {
     let deadline = Instant::now() + Duration::from_secs(30);
     let (mut quiet, mut last) = (0, None);

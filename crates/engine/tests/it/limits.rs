@@ -55,9 +55,9 @@ fn an_empty_batch_is_written_and_takes_no_sequence() {
     assert_eq!((db.last_sequence(), db.durable_sequence()), (1, 1));
 }
 
-/// Tests that keys and values that are too large are refused together with the whole batch in which
-/// they are. The huge slices are zero pages that were never written. A refusal that copied them
-/// would need much memory.
+/// Tests that keys and values that are too large are refused together with the whole batch in
+/// which they are. The huge slices are zero pages that were never written. A refusal that copied
+/// them would need much memory.
 #[test]
 fn oversized_entries_are_refused_with_their_batch() {
     let db = kit::store(Options::default());
@@ -81,8 +81,8 @@ fn oversized_entries_are_refused_with_their_batch() {
     assert_eq!(db.get("next").unwrap(), Some(b"works".to_vec()));
 }
 
-/// Asserts that `key` has the value `wanted`. The failure message does not contain the value, which
-/// has megabytes.
+/// Asserts that `key` has the value `wanted`. The failure message does not contain the value,
+/// which has megabytes.
 fn assert_value(db: &Db, key: &str, wanted: &[u8], stage: &str) {
     let found =
         db.get(key).unwrap_or_else(|e| panic!("{stage}: {e}")).unwrap_or_else(|| panic!("{stage}: {key} is missing"));
@@ -127,8 +127,8 @@ fn values_of_64_mib_pass_through_wal_flush_compaction_and_reopen() {
     }
 }
 
-/// Tests keys of one megabyte. They make index entries, key bounds in the manifest, and WAL records
-/// large too.
+/// Tests keys of one megabyte. They make index entries, key bounds in the manifest, and WAL
+/// records large too.
 #[test]
 fn keys_of_a_megabyte_work_everywhere() {
     let (place, options) = (Place::any(), options(&[("bloom_bits", "10"), ("max_manifest_file_size", "4KiB")]));

@@ -1,6 +1,6 @@
 //! Integration tests of the engine, one module for each suite. All suites are in one binary,
-//! because each further binary would be linked with all dependencies once more. Tests that count or
-//! limit resources of the whole process run in a separate process ([`common::alone`]).
+//! because each further binary would be linked with all dependencies once more. Tests that count
+//! or limit resources of the whole process run in a separate process ([`common::alone`]).
 #![allow(clippy::duplicate_mod, reason = "the fuzzers' crate, which `corpus` includes, takes the same helpers")]
 
 mod allocations;

@@ -213,8 +213,8 @@ const LAYOUTS: &[Layout] = &[
     &[("idle_durability_ms", "0"), ("max_background_compactions", "2")],
 ];
 
-/// Sets of options that create a store with a format file. In such a store, a range delete writes a
-/// range tombstone.
+/// Sets of options that create a store with a format file. In such a store, a range delete writes
+/// a range tombstone.
 const WITH_FORMAT_FILE: Layout = &[
     ("range_tombstones", "on"),
     ("compression", "lz4"),

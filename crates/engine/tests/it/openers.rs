@@ -1,7 +1,7 @@
-//! Tests of several opens of one store at the same time, in a directory or on a raw device. A store
-//! may be open for one writer or for many readers. The tests check the error of a refused open, and
-//! that a reader changes no file. A reader must also work on a read-only file system; that test
-//! needs root for a mount.
+//! Tests of several opens of one store at the same time, in a directory or on a raw device. A
+//! store may be open for one writer or for many readers. The tests check the error of a refused
+//! open, and that a reader changes no file. A reader must also work on a read-only file system;
+//! that test needs root for a mount.
 use crate::common::kit;
 use kit::{TIGHT, contents};
 use std::{
@@ -71,10 +71,10 @@ fn one_writer_or_many_readers() {
     }
 }
 
-/// Tests that a close releases the lock of the store while another part of the process starts child
-/// processes. A child shares the descriptors of its parent until it executes its program, so the
-/// lock must not depend on these descriptors. Fixed bug: an open during that time was refused at
-/// random.
+/// Tests that a close releases the lock of the store while another part of the process starts
+/// child processes. A child shares the descriptors of its parent until it executes its program, so
+/// the lock must not depend on these descriptors. Fixed bug: an open during that time was refused
+/// at random.
 #[test]
 fn a_close_releases_the_lock_while_children_start() {
     for store in Filled::both() {

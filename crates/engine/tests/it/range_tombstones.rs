@@ -1,6 +1,6 @@
-//! Tests of range tombstones, in addition to the model, metamorphic and crash suites. They test the
-//! cost of writing range tombstones and of reading over them, calls that must be refused, and that
-//! repairs and checkpoints keep range tombstones.
+//! Tests of range tombstones, in addition to the model, metamorphic and crash suites. They test
+//! the cost of writing range tombstones and of reading over them, calls that must be refused, and
+//! that repairs and checkpoints keep range tombstones.
 use crate::common::{kit, leveldb};
 use kit::{Backwards, Place, contents, options};
 use leveldb::{Layout, Side, Store};
@@ -33,8 +33,8 @@ fn filled(db: &Db, keys: u64) {
 }
 
 /// Tests a seek to a key that a range tombstone deletes. The seek finds the key in a newer table,
-/// so it does not search older tables at first. But the next live key is in an older table, and the
-/// seek must return that key.
+/// so it does not search older tables at first. But the next live key is in an older table, and
+/// the seek must return that key.
 #[test]
 fn a_seek_to_a_deleted_key_continues_in_every_source() {
     let mut options = ranged();
@@ -170,8 +170,8 @@ fn an_empty_range_is_a_no_op_alone_and_in_a_batch() {
     }
 }
 
-/// Tests a range delete in a store without range tombstones, which writes a tombstone for each key.
-/// These tombstones must be in one batch if they fit into a memtable.
+/// Tests a range delete in a store without range tombstones, which writes a tombstone for each
+/// key. These tombstones must be in one batch if they fit into a memtable.
 #[test]
 fn a_range_deleted_key_by_key_is_one_batch_that_fits_a_memtable() {
     let db = kit::store(options(&[

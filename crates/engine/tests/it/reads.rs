@@ -86,8 +86,8 @@ fn a_filter_saves_the_read() {
     assert!(unnecessary_reads < KEYS / 2 / 5, "of {} absent keys, {unnecessary_reads} cost a read", KEYS / 2);
 }
 
-/// Options without a block cache and without compactions, so that the keys stay in two sorted runs,
-/// whatever levels the flushes write to.
+/// Options without a block cache and without compactions, so that the keys stay in two sorted
+/// runs, whatever levels the flushes write to.
 const UNMERGED: &[(&str, &str)] = &[
     ("block_cache_size", "0"),
     ("max_bytes_for_level_base", "64MiB"),

@@ -1,10 +1,10 @@
 //! Tests of the memory that recovery needs. Recovery keeps one memtable at a time in memory, so
 //! its peak memory must not depend on the size of the WALs.
 //!
-//! Each test writes WALs far larger than `write_buffer_size` through the storage interface, so that
-//! no memtable exists. It then measures the peak resident set of the tested call in a separate
-//! process. `TERRACE_TEST_WAL_BYTES` sets the total size of the WALs (default 96 MiB). The bounds
-//! were chosen for 4 GiB of WALs.
+//! Each test writes WALs far larger than `write_buffer_size` through the storage interface, so
+//! that no memtable exists. It then measures the peak resident set of the tested call in a
+//! separate process. `TERRACE_TEST_WAL_BYTES` sets the total size of the WALs (default 96 MiB).
+//! The bounds were chosen for 4 GiB of WALs.
 use crate::common::{alone::in_own_process, kit};
 use std::{
     collections::BTreeSet,

@@ -7,8 +7,8 @@ use std::{collections::BTreeSet, fs, sync::Arc};
 use terrace::{Db, Error, FilterPolicy, Options, ReadOptions};
 use terrace_format::{edit::Edit, format_file::FormatFile, log_record::Framer};
 
-/// Asserts that an open fails with an error text that contains each string in `why`, and that every
-/// file stays as it was.
+/// Asserts that an open fails with an error text that contains each string in `why`, and that
+/// every file stays as it was.
 fn refuses(place: &Place, options: &Options, why: &[&str]) {
     let path = place.path().expect("a directory");
     let before = path.exists().then(|| kit::files_below(&path));

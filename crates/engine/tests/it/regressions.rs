@@ -62,10 +62,10 @@ fn open_deleted_wals(directory: &Path) -> usize {
     targets.filter(|file| file.starts_with(&directory) && file.to_string_lossy().ends_with(".log (deleted)")).count()
 }
 
-/// Fixed bug: as long as no write was synced, the WALs of flushed memtables were never closed. Each
-/// such WAL took a descriptor, until no descriptor was left, and the kernel wrote the contents of
-/// removed WALs to the device. Now a commit of pending edits closes every WAL that replay does not
-/// need any more.
+/// Fixed bug: as long as no write was synced, the WALs of flushed memtables were never closed.
+/// Each such WAL took a descriptor, until no descriptor was left, and the kernel wrote the
+/// contents of removed WALs to the device. Now a commit of pending edits closes every WAL that
+/// replay does not need any more.
 #[cfg(target_os = "linux")]
 #[test]
 fn wals_of_flushed_memtables_are_closed_under_unsynced_load() {
@@ -135,8 +135,9 @@ fn tables_added_and_deleted_within_one_commit_are_removed() {
     }
 }
 
-/// Tests, with threads, syncs and a real directory, that tables which were added and deleted within
-/// one commit of pending edits are removed. Fixed bug: their files stayed until the next open.
+/// Tests, with threads, syncs and a real directory, that tables which were added and deleted
+/// within one commit of pending edits are removed. Fixed bug: their files stayed until the next
+/// open.
 #[test]
 fn an_idle_directory_holds_the_live_tables_and_no_others() {
     let directory = tempfile::tempdir().unwrap();
@@ -170,9 +171,9 @@ impl Comparator for Sorted {
     }
 }
 
-/// Fixed bug: a prefix scan assumed that in every key order the keys with the prefix are contiguous
-/// and begin at the prefix. With a custom comparator, a scan therefore missed keys before the
-/// prefix, and a reverse scan found no key.
+/// Fixed bug: a prefix scan assumed that in every key order the keys with the prefix are
+/// contiguous and begin at the prefix. With a custom comparator, a scan therefore missed keys
+/// before the prefix, and a reverse scan found no key.
 #[test]
 fn prefix_finds_all_in_either_direction_with_any_comparator() {
     const KEYS: [&str; 9] = ["", "a", "aa", "ab", "ab1", "ab2", "ab3", "ac", "b"];
@@ -226,9 +227,10 @@ impl Comparator for PanickingComparator {
     }
 }
 
-/// Fixed bug: a write panicked after its append to the WAL and before its insert into the memtable.
-/// Its sequence number was then used in the WAL but free in memory. The next write took the same
-/// number and was acknowledged, and recovery stopped before it. Now such a panic stops all writing.
+/// Fixed bug: a write panicked after its append to the WAL and before its insert into the
+/// memtable. Its sequence number was then used in the WAL but free in memory. The next write took
+/// the same number and was acknowledged, and recovery stopped before it. Now such a panic stops
+/// all writing.
 ///
 /// Fixed bug: a write without WAL that panicked left sequence numbers that were never published,
 /// and the next writer waited for them for ever.
@@ -376,8 +378,8 @@ impl DurabilityTracker for ForcedOnlyTracker {
     }
 }
 
-/// Fixed bug: the idle timer ran only when its thread had no other job. While the tables of an idle
-/// store took long to become durable, the store therefore did not sync its WAL.
+/// Fixed bug: the idle timer ran only when its thread had no other job. While the tables of an
+/// idle store took long to become durable, the store therefore did not sync its WAL.
 #[test]
 fn the_idle_tick_is_not_starved_by_background_work() {
     let mut options = small();

@@ -116,8 +116,8 @@ fn records_appended_by_leveldb_are_kept() {
 
 /// Fixed bug: LevelDB appended records to Terrace's WAL after an ingest, and the open dropped all
 /// writes after the gap in the sequence numbers. (An ingest takes a sequence number far ahead.) A
-/// reader that does not use Terrace's manifest knows sequence numbers only from the WALs, so no gap
-/// may be within one WAL.
+/// reader that does not use Terrace's manifest knows sequence numbers only from the WALs, so no
+/// gap may be within one WAL.
 #[test]
 fn records_appended_by_leveldb_after_an_ingest_are_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -203,8 +203,8 @@ fn names(path: &Path) -> BTreeSet<String> {
 }
 
 /// Tests the file `UNSYNCED`, which records that the store was used in mode `none` and that its
-/// tables may be unsynced. A later open in a mode that promises durability must sync the tables and
-/// remove the file only after that. The file must have no other effect.
+/// tables may be unsynced. A later open in a mode that promises durability must sync the tables
+/// and remove the file only after that. The file must have no other effect.
 #[test]
 fn the_file_unsynced_exists_from_mode_none_to_mode_sync() {
     let folder = tempfile::tempdir().unwrap();

@@ -43,8 +43,8 @@ fn layout_of(tables: TableForm) -> Options {
     options
 }
 
-/// Makes a store with tables in several levels and two WALs. Returns its files and its contents. If
-/// `leftovers` is set, the files include those that have become obsolete since the creation.
+/// Makes a store with tables in several levels and two WALs. Returns its files and its contents.
+/// If `leftovers` is set, the files include those that have become obsolete since the creation.
 fn store(leftovers: bool, tables: TableForm) -> (Files, Model) {
     let fs: Arc<dyn FileSystem> = kit::anywhere();
     let db = kit::open(&fs, &layout_of(tables), true).unwrap();
@@ -247,8 +247,8 @@ fn without_an_index_blocks_are_found_by_their_checksums() {
 }
 
 /// Tests a repair of a store with obsolete tables and WALs. These may still exist because their
-/// removal is pending, or because a power cut restored them. The repair must not bring back deleted
-/// keys from them.
+/// removal is pending, or because a power cut restored them. The repair must not bring back
+/// deleted keys from them.
 #[test]
 fn leftovers_do_not_count_with_an_intact_manifest() {
     let ((all, model), (live, _)) = (store(true, TableForm::Block), store(false, TableForm::Block));
@@ -379,8 +379,8 @@ fn leveldb_stores_are_repaired_and_leveldb_opens_them() {
     assert!(store.forward().into_iter().collect::<Model>() == model);
 }
 
-/// Tests the repair of a store whose process was killed during an ingest. The repair must return as
-/// much of the ingest as an open does: all of it or nothing.
+/// Tests the repair of a store whose process was killed during an ingest. The repair must return
+/// as much of the ingest as an open does: all of it or nothing.
 #[test]
 fn an_unfinished_ingest_is_not_revived() {
     let folder = tempfile::tempdir().unwrap();

@@ -109,8 +109,8 @@ fn scans_over_tombstones_exhaust_the_seek_budget() {
 }
 
 /// Tests which tables a cursor charges. It must charge the seek budgets of the tables that it has
-/// to read. It must not charge tables that a filter excludes, or tables that it does not need after
-/// it has found the key.
+/// to read. It must not charge tables that a filter excludes, or tables that it does not need
+/// after it has found the key.
 #[test]
 fn seeks_compact_level_0_when_it_pays() {
     #[derive(Clone, Copy, Debug)]

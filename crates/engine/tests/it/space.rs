@@ -1,7 +1,7 @@
-//! Tests of the reserve (disk space that is kept for the case of a full disk), and of recovery from
-//! a full disk. After the reserve was used, it must be allocated again. A wait for space must end
-//! as soon as there is space. An error that free space does not cure must not be reported as lack
-//! of space.
+//! Tests of the reserve (disk space that is kept for the case of a full disk), and of recovery
+//! from a full disk. After the reserve was used, it must be allocated again. A wait for space must
+//! end as soon as there is space. An error that free space does not cure must not be reported as
+//! lack of space.
 use crate::common::kit;
 use kit::{TIGHT, options};
 use std::{
@@ -109,9 +109,9 @@ fn one_manifest_commit_is_queued_at_a_time() {
     assert_eq!(rest, ["commit edits"]);
 }
 
-/// Tests overwrites on a small disk. Obsolete entries that wait for compaction, and unsynced bytes,
-/// may take as much space as the options of a large disk allow. On a small disk they must not fill
-/// the disk, even if jobs run only while a writer waits for them.
+/// Tests overwrites on a small disk. Obsolete entries that wait for compaction, and unsynced
+/// bytes, may take as much space as the options of a large disk allow. On a small disk they must
+/// not fill the disk, even if jobs run only while a writer waits for them.
 #[test]
 fn overwrites_need_no_large_disk() {
     [false, true].into_iter().for_each(overwrite_repeatedly);
@@ -264,8 +264,8 @@ fn unsynced_bytes_are_bounded_on_a_small_disk() {
     );
 }
 
-/// Tests a disk that obsolete files fill because they wait for a journal commit that never happens.
-/// No write may stop.
+/// Tests a disk that obsolete files fill because they wait for a journal commit that never
+/// happens. No write may stop.
 #[test]
 fn a_disk_full_of_obsolete_files_stops_no_write() {
     let waiting = [("durability", "journal"), ("durability_interval_ms", "60000"), ("unsynced_bytes_limit", "1GiB")];
@@ -330,9 +330,9 @@ fn a_memtable_reader_pins_no_wal() {
 }
 
 /// Tests a resume that must not wait for compactions. A batch of tables becomes durable here once
-/// per minute, or when a job forces it. The resume forces the batch of its flush. It must not force
-/// the batch of the compaction that follows: further compactions would follow, and the resume would
-/// take hours.
+/// per minute, or when a job forces it. The resume forces the batch of its flush. It must not
+/// force the batch of the compaction that follows: further compactions would follow, and the
+/// resume would take hours.
 #[test]
 fn resume_does_not_wait_for_compactions() {
     let disk = FaultFs::new(kit::anywhere(), Plan::never());

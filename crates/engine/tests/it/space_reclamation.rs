@@ -223,8 +223,8 @@ fn space_is_reclaimed_with_separated_values() {
     all_keep_within("default", &[("values", "log")]);
 }
 
-/// Tests that a snapshot pins only one version of each key. All other readers need only the newest,
-/// so the store must keep at most two versions of a key.
+/// Tests that a snapshot pins only one version of each key. All other readers need only the
+/// newest, so the store must keep at most two versions of a key.
 #[test]
 fn a_snapshot_pins_one_version_of_a_key() {
     for deletes in [Deletes::Points, Deletes::Ranges] {
@@ -253,9 +253,9 @@ fn a_snapshot_pins_one_version_of_a_key() {
     }
 }
 
-/// Tests histories without tombstones, in which the store does not know which entries are shadowed.
-/// It must compact levels as usual: the option `tombstone_compaction_percent` must hardly increase
-/// write amplification.
+/// Tests histories without tombstones, in which the store does not know which entries are
+/// shadowed. It must compact levels as usual: the option `tombstone_compaction_percent` must
+/// hardly increase write amplification.
 #[test]
 fn without_tombstones_write_amplification_hardly_grows() {
     let filling = |store: &mut Store| {

@@ -256,7 +256,8 @@ fn writers_stop_at_the_limit_until_a_commit() {
     assert!(after.stall_time - before.stall_time > STOPPED / 4, "{:?}", after.stall_time - before.stall_time);
 }
 
-/// Tests that writers near the limit of unsynced bytes are delayed, but only until the next commit.
+/// Tests that writers near the limit of unsynced bytes are delayed, but only until the next
+/// commit.
 #[test]
 fn writers_are_delayed_near_the_limit_and_no_longer() {
     const MAX: u64 = 32 << 20;

@@ -177,7 +177,8 @@ fn a_read_names_the_missing_segment_and_the_offset() {
 }
 
 /// Tests a repair of a store without the tables that point to relocated values. A segment stores
-/// the key and the sequence number with each relocated value, so the repair must find these values.
+/// the key and the sequence number with each relocated value, so the repair must find these
+/// values.
 #[test]
 fn a_repair_finds_relocated_values_of_lost_tables() {
     for with_manifest in [true, false] {
@@ -232,8 +233,9 @@ fn tables_are_ingested_and_exported() {
     check(&other, &options);
 }
 
-/// Tests a repair without an intact format file, so that nothing records that values are separated.
-/// The repair must detect this from the other files, and must not return a pointer as a value.
+/// Tests a repair without an intact format file, so that nothing records that values are
+/// separated. The repair must detect this from the other files, and must not return a pointer as a
+/// value.
 #[test]
 fn a_repair_without_format_file_takes_no_pointer_for_a_value() {
     for damage in [|path: &Path| fs::remove_file(path), |path: &Path| fs::write(path, "nonsense")] {

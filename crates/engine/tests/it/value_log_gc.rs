@@ -127,8 +127,8 @@ fn uniform_changes(collection: &str, space_max: f64) {
     check(&place, &options);
 }
 
-/// The count of pairs in the tests with LevelDB's level sizes. With so many pairs, at least half of
-/// the data is above the deepest level.
+/// The count of pairs in the tests with LevelDB's level sizes. With so many pairs, at least half
+/// of the data is above the deepest level.
 const DEEP_PAIRS: usize = 40_000;
 const DEEP: &[(&str, &str)] = &[
     ("max_bytes_for_level_base", "64KiB"),
@@ -273,8 +273,8 @@ fn three_stages(collection: &str, bytes: usize, pairs: usize, share: usize) -> S
     Stages { stages, overall: before as f64 / user_bytes as f64, space }
 }
 
-/// Tests a store with one damaged value. A read of this value must report its location, and neither
-/// writers nor GC may stop because of it.
+/// Tests a store with one damaged value. A read of this value must report its location, and
+/// neither writers nor GC may stop because of it.
 #[test]
 fn an_unreadable_value_stops_neither_writes_nor_gc() {
     for collection in ["segments", "tail"] {
@@ -344,8 +344,8 @@ fn damage(file: &Path) {
     fs::write(file, &bytes).expect("write");
 }
 
-/// Tests a damaged table whose entries are shadowed by newer entries. Reads of the newer entries do
-/// not need the damaged table. Neither writes nor background work may stop because of it.
+/// Tests a damaged table whose entries are shadowed by newer entries. Reads of the newer entries
+/// do not need the damaged table. Neither writes nor background work may stop because of it.
 #[test]
 fn damage_under_shadowing_entries_stops_nothing() {
     let place = Place::directory();

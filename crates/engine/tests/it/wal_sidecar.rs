@@ -1,7 +1,7 @@
 //! Tests of WAL sidecars. In a store with key-value separation, a WAL consists of two files: a
 //! segment, and a sidecar for the batches without a large value. The sidecar is removed with the
-//! memtable. The two files have one common history. If a part of either file is lost, the remaining
-//! history must be a prefix.
+//! memtable. The two files have one common history. If a part of either file is lost, the
+//! remaining history must be a prefix.
 use crate::common::{files, kit};
 use files::{Files, holding};
 use kit::{Model, Place, contents, options, prefix, states};
@@ -241,8 +241,8 @@ fn small_values_leave_no_file_after_a_flush() {
     assert!(with > 0.98 && without < 0.5, "{with:.3} of the segments is alive, {without:.3} without a small part");
 }
 
-/// Tests that a synced write syncs the file to which it was written. It must sync the other file of
-/// the WAL only if that file has unsynced data.
+/// Tests that a synced write syncs the file to which it was written. It must sync the other file
+/// of the WAL only if that file has unsynced data.
 #[test]
 fn only_files_with_unsynced_data_are_synced() {
     let db = kit::store(layout(&[("durability", "sync")]));

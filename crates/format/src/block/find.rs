@@ -6,8 +6,8 @@
 //! the next entry shares more bytes with the current entry than the current entry has in common
 //! with the wanted key, both entries differ from the wanted key in the same byte. So they compare
 //! with the wanted key in the same way. Otherwise the next entry stores the deciding bytes itself.
-//! So when the search stops, the shared prefix of the found entry is known to equal a prefix of the
-//! wanted key.
+//! So when the search stops, the shared prefix of the found entry is known to equal a prefix of
+//! the wanted key.
 use super::{Block, BlockCursor, common_prefix, entry::corrupt};
 use crate::{Corrupt, KeyOrder, Kind, SeqNo, key};
 use std::{cmp::Ordering, ops::Range, sync::Arc};

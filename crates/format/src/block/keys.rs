@@ -2,9 +2,9 @@
 use crate::{KeyOrder, key::TRAILER_BYTES};
 use std::ops::Range;
 
-/// Number of bytes that every copy of a key moves, even if the key needs fewer. Keys are short, and
-/// a copy of constant length compiles to one or two move instructions. The next key overwrites the
-/// surplus bytes.
+/// Number of bytes that every copy of a key moves, even if the key needs fewer. Keys are short,
+/// and a copy of constant length compiles to one or two move instructions. The next key overwrites
+/// the surplus bytes.
 const CHUNK: usize = 32;
 
 /// The key buffer. From the first key on, `bytes` has at least one chunk of spare bytes after

@@ -1,7 +1,7 @@
-//! The slot journal: the log of a raw device's file list. It has two halves. One half has the valid
-//! checkpoint (the whole file list) and the entries written after this checkpoint. When this half
-//! is full, or when a store is opened for writing, the next checkpoint is written to the other
-//! half. The old half stays valid until the new checkpoint is durable.
+//! The slot journal: the log of a raw device's file list. It has two halves. One half has the
+//! valid checkpoint (the whole file list) and the entries written after this checkpoint. When this
+//! half is full, or when a store is opened for writing, the next checkpoint is written to the
+//! other half. The old half stays valid until the new checkpoint is durable.
 //!
 //! ```text
 //! a half                             its head                     an entry
@@ -17,10 +17,10 @@
 //! invalid entry, the device is damaged, because no power cut can have destroyed an entry that was
 //! flushed.
 //!
-//! The head's checksum is the seed for the checksums of the entries. The checksums of entries of an
-//! earlier generation are therefore wrong, and these entries are not read as a continuation. When a
-//! page is written again with further entries, its earlier entries are repeated unchanged. A torn
-//! page therefore loses only entries that were not durable.
+//! The head's checksum is the seed for the checksums of the entries. The checksums of entries of
+//! an earlier generation are therefore wrong, and these entries are not read as a continuation.
+//! When a page is written again with further entries, its earlier entries are repeated unchanged.
+//! A torn page therefore loses only entries that were not durable.
 use super::{Change, PAGE};
 use crate::{
     Corrupt,
@@ -191,11 +191,11 @@ impl Perhaps<'_> {
     }
 }
 
-/// Returns whether an entry after `end` records a device flush that covered the bytes at `end`. The
-/// caller knows that no valid entry starts at `end`. The function looks for an entry at each offset
-/// after `end`. At each offset it decodes the bytes before it computes their checksum, because
-/// decoding rejects most bytes after a few of them. The opposite order would be slow: the lengths
-/// found in entries of an earlier generation add up to megabytes of checksums.
+/// Returns whether an entry after `end` records a device flush that covered the bytes at `end`.
+/// The caller knows that no valid entry starts at `end`. The function looks for an entry at each
+/// offset after `end`. At each offset it decodes the bytes before it computes their checksum,
+/// because decoding rejects most bytes after a few of them. The opposite order would be slow: the
+/// lengths found in entries of an earlier generation add up to megabytes of checksums.
 fn is_outlived(head: &Head, half: &[u8], end: usize) -> bool {
     let is_later = |change: &Change| matches!(change, Change::Flushed { end: told } if *told > end as u64);
     let tells = |bytes| Change::decode_all(bytes).is_ok_and(|changes| changes.iter().any(is_later));

@@ -7,8 +7,8 @@ use std::{borrow::Cow, ops::Range};
 const ZEROS_BYTES: u64 = 1 << 20;
 /// Number of bytes of each read when the reader searches the next valid frame.
 const SEARCHED_BYTES: u64 = 64 << 10;
-/// Limit of the search for the next valid frame: in total, the search reads frame bodies of at most
-/// this many times the segment's size.
+/// Limit of the search for the next valid frame: in total, the search reads frame bodies of at
+/// most this many times the segment's size.
 const SEARCH_MAX: u64 = 4;
 
 /// Reads the frames of a segment in order. It trusts no byte of the segment.

@@ -140,8 +140,8 @@ fn flips() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {
     vec((any::<prop::sample::Index>(), 1..=255_u8), 1..4)
 }
 
-/// Iterates over a corrupt block in every way that a cursor offers. Asserts that the cursor returns
-/// only entries of the block and errors.
+/// Iterates over a corrupt block in every way that a cursor offers. Asserts that the cursor
+/// returns only entries of the block and errors.
 fn walk(bytes: Vec<u8>, target: &[u8]) {
     let Ok(block) = Block::of_internal_keys(bytes) else { return };
     let (limit, block) = (block.byte_len() + 2, Arc::new(block));

@@ -188,8 +188,8 @@ fn pairs() {
     assert_eq!(bytes, frozen("pairs.hex", about, &bytes));
 }
 
-/// Tests compressed blocks. The frozen bytes are only decoded. The encoder's bytes are not compared
-/// with them, because a later version of a codec may find better matches.
+/// Tests compressed blocks. The frozen bytes are only decoded. The encoder's bytes are not
+/// compared with them, because a later version of a codec may find better matches.
 #[test]
 fn compressed_blocks() {
     let raw = b"terrace, terrace, terrace, terrace, terrace, terrace, terrace!".to_vec();

@@ -1,6 +1,6 @@
-//! Measures the cost of the benchmark driver itself: the time to put a random key, with and without
-//! latency recording, and the time to check a result. The engine of this measurement does nothing.
-//! The measurement runs in the process of the cell (one engine in one round).
+//! Measures the cost of the benchmark driver itself: the time to put a random key, with and
+//! without latency recording, and the time to check a result. The engine of this measurement does
+//! nothing. The measurement runs in the process of the cell (one engine in one round).
 use super::{CellSpec, DriverCost};
 use crate::{
     engines::null::Null,

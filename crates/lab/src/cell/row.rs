@@ -139,8 +139,8 @@ pub struct CpuSeconds {
     pub system: f64,
 }
 
-/// Cost of the benchmark driver itself. The cell's process measures it with random keys and with an
-/// engine that does nothing.
+/// Cost of the benchmark driver itself. The cell's process measures it with random keys and with
+/// an engine that does nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DriverCost {
     /// Time per put in ns.

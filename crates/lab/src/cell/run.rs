@@ -31,9 +31,9 @@ const PENDING_MAX: Duration = Duration::from_secs(30);
 /// part) of each workload.
 ///
 /// If the store returns a wrong result, the engine returns an error, or the disk is full, the cell
-/// ends. The last row then belongs to the stage that failed, and contains the error message. If the
-/// engine is not available, every row contains this error. The function returns an error only for a
-/// `spec` that no engine could run.
+/// ends. The last row then belongs to the stage that failed, and contains the error message. If
+/// the engine is not available, every row contains this error. The function returns an error only
+/// for a `spec` that no engine could run.
 pub fn run_cell(spec: &CellSpec, engines: Engines<'_>, emit: &mut dyn FnMut(Event)) -> Result<()> {
     workload::validate(spec)?;
     spec.processors.map_or(Ok(()), processors::keep_to)?;

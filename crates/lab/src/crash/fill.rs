@@ -10,7 +10,8 @@ use super::{
 use crate::target::{Engine, Target};
 use std::{collections::VecDeque, ops::Range, path::Path, sync::atomic::Ordering::SeqCst, thread, time::Duration};
 
-/// The writer makes a long pause after one of this many batches; `Batch::rest` marks these batches.
+/// The writer makes a long pause after one of this many batches; `Batch::rest` marks these
+/// batches.
 const REST_EVERY: u32 = 16;
 
 /// Number of threads that read a large history while it is written.

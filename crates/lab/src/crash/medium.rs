@@ -1,6 +1,6 @@
 //! The storage medium of a store in a crash test. There are three kinds: a file system on the
-//! device, the device itself, or both. In the third case a first partition has a small file system,
-//! and the rest of the device has none.
+//! device, the device itself, or both. In the third case a first partition has a small file
+//! system, and the rest of the device has none.
 use super::{guest, store_location::StoreLocation};
 use crate::{
     device::divide,

@@ -1,7 +1,7 @@
 //! Crash-test campaigns in which one store survives many power cuts. A host, which is a process or
 //! an emulated machine, fills the store on a disk. When the host loses power, the disk keeps all
-//! flushed writes and any part of the other writes. The next host starts with that disk, judges the
-//! store, and continues to fill it.
+//! flushed writes and any part of the other writes. The next host starts with that disk, judges
+//! the store, and continues to fill it.
 //!
 //! ```text
 //! worker ─ engine ─ ext4 or none ─ disk │ ... ─ FUSE ─ Recorder ─ memory

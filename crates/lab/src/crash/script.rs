@@ -1,6 +1,6 @@
 //! A history of batches, and the oracle that judges a store after a power cut. A seed determines
-//! the batches, and every engine can write them. After a power cut, the store's contents must equal
-//! a prefix of the history that contains all promised batches.
+//! the batches, and every engine can write them. After a power cut, the store's contents must
+//! equal a prefix of the history that contains all promised batches.
 use super::size::Size;
 use crate::target::{Change, Target};
 use serde::{Deserialize, Serialize};

@@ -24,8 +24,8 @@ use std::{
 };
 use terrace::Options;
 
-/// Number of crash states that are judged for each power cut of a history. Each of them has another
-/// seed.
+/// Number of crash states that are judged for each power cut of a history. Each of them has
+/// another seed.
 const SEEDS: u64 = 8;
 /// Number of power cuts per history if the campaign is limited only by time. Each cut comes after
 /// another step of the history. After these cuts, the campaign continues with a history of another

@@ -5,10 +5,10 @@
 //! - `loop:SIZE`, `loop:SIZE:nojournal`, `loop:SIZE:xfs`: the store is on a fresh file system
 //!   (ext4, ext4 without a journal, XFS) in a file. The run creates this file, uses it for all its
 //!   cells, and removes it. All device bytes are counted.
-//! - `block:/dev/X`: the store is on a fresh ext4 on that device, whose content is lost. All device
-//!   bytes are counted. Flash bytes are counted if the drive reports them.
-//! - `vssd:PROFILE`: the store is on a fresh ext4 on a virtual SSD in memory, which another process
-//!   serves. All device and flash bytes are counted.
+//! - `block:/dev/X`: the store is on a fresh ext4 on that device, whose content is lost. All
+//!   device bytes are counted. Flash bytes are counted if the drive reports them.
+//! - `vssd:PROFILE`: the store is on a fresh ext4 on a virtual SSD in memory, which another
+//!   process serves. All device and flash bytes are counted.
 //! - `memory:SIZE`: the store is on a fresh ext4 on a drive in this machine's memory, without the
 //!   model of an SSD. All device bytes are counted.
 //!

@@ -1,6 +1,7 @@
-//! An engine that does nothing and stores nothing. A fill with this engine measures the cost of the
-//! benchmark driver itself. Reads find nothing, so workloads that check results fail. Workloads
-//! that write without an engine use it to get a directory, or a device without a file system.
+//! An engine that does nothing and stores nothing. A fill with this engine measures the cost of
+//! the benchmark driver itself. Reads find nothing, so workloads that check results fail.
+//! Workloads that write without an engine use it to get a directory, or a device without a file
+//! system.
 use crate::target::{
     Change, Engine, EngineBuild, Result, Settings, StoreMedium, Target, bare_device_link, remove_store,
 };

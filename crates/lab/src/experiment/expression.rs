@@ -12,8 +12,8 @@
 //!                 k of METRIC ~ AXIS^k, fitted over all values of AXIS
 //! ```
 //! An axis is a field that the experiment varies, or `workload`, whose labels are the names of the
-//! rows. An axis that a figure does not mention is free. The expectation or comparison then applies
-//! to each value of this axis.
+//! rows. An axis that a figure does not mention is free. The expectation or comparison then
+//! applies to each value of this axis.
 use super::metric::{self, Metric};
 use serde::{Deserialize, Deserializer, de::Error};
 use std::fmt;

@@ -1,5 +1,5 @@
-//! Counters of the block device on which a store is, and of the file system and the journal on this
-//! device.
+//! Counters of the block device on which a store is, and of the file system and the journal on
+//! this device.
 use super::flash::Flash;
 use std::{
     fs,
@@ -20,8 +20,8 @@ pub struct BlockDevice {
     drive: Option<PathBuf>,
 }
 
-/// Counters of a block device and of its file system. The device's counters start at boot, the file
-/// system's at the mount.
+/// Counters of a block device and of its file system. The device's counters start at boot, the
+/// file system's at the mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BlockCounters {
     /// Bytes of completed reads.
@@ -114,8 +114,8 @@ fn drive_counts(stats: &Path) -> Result<DriveCounters, String> {
     Ok(drive)
 }
 
-/// Parses the `stat` file of a block device (see the kernel's Documentation/block/stat.rst). Fields
-/// 3 and 7 are the counts of sectors read and written. Field 16 is the count of flushes.
+/// Parses the `stat` file of a block device (see the kernel's Documentation/block/stat.rst).
+/// Fields 3 and 7 are the counts of sectors read and written. Field 16 is the count of flushes.
 fn parse_stat(text: &str) -> Option<BlockCounters> {
     let fields: Vec<u64> = text.split_whitespace().map(|field| field.parse().ok()).collect::<Option<_>>()?;
     Some(BlockCounters {

@@ -63,8 +63,8 @@ const OTHERS_MAY_WRITE: u64 = 100;
 /// Maximum share of the device's bytes that may have no known cause, as 1/n. With a larger share,
 /// the other causes are not reported.
 const MAY_BE_UNKNOWN: u64 = 100;
-/// Number of bytes by which two counters may differ in every comparison. The bytes are a few blocks
-/// that are being written, or an update of a superblock.
+/// Number of bytes by which two counters may differ in every comparison. The bytes are a few
+/// blocks that are being written, or an update of a superblock.
 const NEGLIGIBLE_BYTES: u64 = 64 << 10;
 /// Maximum number of attempts to read the device's counter and the trace without a write to the
 /// device between the two reads. Such a write would make the two counts differ.

@@ -16,8 +16,8 @@ const DEPTH_MAX: u32 = 4;
 const LISTINGS_MAX: u8 = 2;
 
 /// Returns the kind of a file from its path, which is relative to the store's directory or to a
-/// parent of it. The function knows the file names of Terrace, LevelDB and RocksDB. Reports use the
-/// same kinds.
+/// parent of it. The function knows the file names of Terrace, LevelDB and RocksDB. Reports use
+/// the same kinds.
 pub fn kind_of(below: &Path) -> &'static str {
     // In a directory table, file names are the keys of the entries.
     if below.parent().is_some_and(is_table_folder) {

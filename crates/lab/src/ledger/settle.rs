@@ -3,8 +3,8 @@
 //! An engine has settled if for one second no thread used more than 1 % of a processor and the
 //! process wrote nothing. A thread of the ledger observes the process. This thread itself is
 //! excluded, because it may use more than 1 % on a machine with a slow kernel. After the quiet
-//! second, the lab syncs the file system once, so that all writes are on the device. This sync is a
-//! part of the measurement.
+//! second, the lab syncs the file system once, so that all writes are on the device. This sync is
+//! a part of the measurement.
 use super::{Ledger, own_threads::Registration, process};
 use crate::target::BARE;
 use nix::unistd::syncfs;

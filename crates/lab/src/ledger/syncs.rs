@@ -10,8 +10,8 @@
 //! - `fsync`, `fdatasync` and `msync` of files and directories are counted with the kind of the
 //!   file. `syncfs` and `sync` are counted as `filesystem`, without a duration. `sync_file_range`
 //!   is not counted; it starts writes but makes nothing durable.
-//! - If the store is not on ext4, its syncs are not counted. The module therefore performs one sync
-//!   at the start and verifies that an event arrives.
+//! - If the store is not on ext4, its syncs are not counted. The module therefore performs one
+//!   sync at the start and verifies that an event arrives.
 //!
 //! The name of a file is looked up after its sync, within a few milliseconds if the store has few
 //! files. The kind of a file that is deleted before the lookup is `unknown`.

@@ -8,7 +8,8 @@ use super::{
 
 /// Length of the longest bar, in characters.
 const BAR: usize = 12;
-/// Characters for the end of a bar. Each character is one eighth wider than the previous character.
+/// Characters for the end of a bar. Each character is one eighth wider than the previous
+/// character.
 const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 
 /// Returns the whole report as text.

@@ -1,6 +1,6 @@
 //! The workloads of LevelDB's db_bench, with its names and scales. The help text of each workload
-//! says how the workload uses `num` and `reads`. If `writes` is set, it replaces `num` as the count
-//! of random puts.
+//! says how the workload uses `num` and `reads`. If `writes` is set, it replaces `num` as the
+//! count of random puts.
 //!
 //! Where LevelDB's comments contradict its code, the numbers and batches here are those of the
 //! code: `fillsync` and `fill100K` perform `num` / 1000 operations on keys of the whole range.

@@ -32,8 +32,8 @@ const PUTS: u64 = 140;
 /// is a e^(bx) + c e^(dx).
 const RANGES: u64 = 30;
 const POPULARITY: [f64; 4] = [14.18, -2.917, 0.0164, -0.08082];
-/// The parameters a and b of the popularity of keys in a range: the x most popular keys receive the
-/// share a x^b of all accesses to the range.
+/// The parameters a and b of the popularity of keys in a range: the x most popular keys receive
+/// the share a x^b of all accesses to the range.
 const KEYS_A: f64 = 0.002312;
 const KEYS_B: f64 = 0.3467;
 /// Distribution of the sizes of values, in bytes.

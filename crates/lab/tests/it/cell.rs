@@ -145,9 +145,9 @@ fn the_device_counts_the_written_bytes() {
     assert!(row.device_flushes >= Some(1) && row.journal_commits >= Some(1), "the lab's own sync, at least");
 }
 
-/// Tests the engine `null`, which stores nothing, so that all writes are lost. A driver that checks
-/// results must find the loss at the first read. A driver that does not check results must report
-/// no error.
+/// Tests the engine `null`, which stores nothing, so that all writes are lost. A driver that
+/// checks results must find the loss at the first read. A driver that does not check results must
+/// report no error.
 #[test]
 fn answers_are_checked_unless_the_spec_says_otherwise() {
     let _exclusive = exclusive();
@@ -295,8 +295,8 @@ fn writes_without_an_engine_are_counted_as_written() {
     assert!(refused[0].error.as_ref().unwrap().contains("a multiple of 4096"), "{:?}", refused[0].error);
 }
 
-/// Tests a workload that writes to a device without a file system. The device must receive only the
-/// bytes that the workload writes.
+/// Tests a workload that writes to a device without a file system. The device must receive only
+/// the bytes that the workload writes.
 #[test]
 fn only_the_written_bytes_reach_a_bare_device() {
     let _exclusive = exclusive();

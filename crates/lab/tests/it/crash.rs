@@ -33,8 +33,8 @@ use terrace_storage::bpf::{CommitIterator, DEFAULT_PIN_PATH};
 const CAMPAIGN: &str = "TERRACE_TEST_CRASH_CAMPAIGN";
 const ROLE: &str = "TERRACE_TEST_CRASH_WORKER";
 
-/// Returns whether the tests run whole campaigns, as `make full` requests. If not, they run a short
-/// sample of each campaign.
+/// Returns whether the tests run whole campaigns, as `make full` requests. If not, they run a
+/// short sample of each campaign.
 fn is_full() -> bool {
     std::env::var_os("TERRACE_FULL").is_some()
 }
@@ -168,8 +168,8 @@ fn a_store_under_load_has_all_promised_batches_after_each_cut() {
     assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "leftovers");
 }
 
-/// Tests that a worker does not keep a mount in use. Another process must be able to unmount a file
-/// system after the worker has started.
+/// Tests that a worker does not keep a mount in use. Another process must be able to unmount a
+/// file system after the worker has started.
 #[test]
 fn a_worker_does_not_keep_mounts_of_others_in_use() {
     let dir = tempfile::tempdir().expect("a directory");

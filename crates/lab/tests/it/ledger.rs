@@ -1,5 +1,5 @@
-//! Tests of the ledger, which counts the syncs and bytes of a process. Its counts are compared with
-//! independent sources: `strace`, the sizes of files, and the file system's own counters.
+//! Tests of the ledger, which counts the syncs and bytes of a process. Its counts are compared
+//! with independent sources: `strace`, the sizes of files, and the file system's own counters.
 //!
 //! A ledger counts its whole process, so each measurement runs in a child process. The child is
 //! this test binary; an environment variable has the name of the measurement. The child writes its

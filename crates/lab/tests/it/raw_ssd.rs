@@ -101,8 +101,8 @@ fn a_full_drive_in_steady_state_relocates_almost_nothing() {
 }
 
 /// Puts 16,000 entries in batches of `pairs` entries. If `sync` is set, each batch is synced.
-/// Returns three byte counts: the bytes written to the drive, the bytes that the store wrote to its
-/// WAL, and the bytes that it wrote elsewhere.
+/// Returns three byte counts: the bytes written to the drive, the bytes that the store wrote to
+/// its WAL, and the bytes that it wrote elsewhere.
 fn fill(pairs: usize, sync: bool) -> [u64; 3] {
     let (drive, _, db) = store(true, Sizes { slot_bytes: 64 << 10, unit_slots: 16 });
     let before = drive.counts().host_bytes;

@@ -1,7 +1,7 @@
 //! Tests of durability trackers (the part of a store that detects when files are durable) on a
-//! recorded device with a real ext4. Once a tracker has reported a file as committed, the file must
-//! be complete on a copy of the device that has lost all unflushed data. The tests need root, FUSE
-//! and loop devices.
+//! recorded device with a real ext4. Once a tracker has reported a file as committed, the file
+//! must be complete on a copy of the device that has lost all unflushed data. The tests need root,
+//! FUSE and loop devices.
 use nix::{
     mount::{MntFlags, MsFlags, mount, umount2},
     sched::{CloneFlags, unshare},
@@ -28,8 +28,8 @@ use terrace_storage::{DurabilityHandle, DurabilityMode, Watch};
 
 const DEVICE_BYTES: u64 = 64 << 20;
 const FILES: u64 = 16;
-/// Maximum count of files that wait for a commit at the same time. There are several, so that files
-/// are written at any moment between two commits.
+/// Maximum count of files that wait for a commit at the same time. There are several, so that
+/// files are written at any moment between two commits.
 const IN_FLIGHT: usize = 6;
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -55,8 +55,9 @@ const OTHERS: [Journal; 2] = [
     Journal { features: "none", options: "commit=1,data=journal" },
     Journal { features: "none", options: "commit=1,data=writeback" },
 ];
-/// ext4 with fast commits. In this mode, an fsync writes its data outside of the journal's commits.
-/// If the data belongs to an unnamed file, the file system cannot be mounted again afterwards.
+/// ext4 with fast commits. In this mode, an fsync writes its data outside of the journal's
+/// commits. If the data belongs to an unnamed file, the file system cannot be mounted again
+/// afterwards.
 const FAST: Journal = Journal { features: "fast_commit", options: "commit=1" };
 
 fn contents(number: u64) -> Vec<u8> {

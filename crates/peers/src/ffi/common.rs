@@ -38,8 +38,8 @@ macro_rules! objects {
 }
 
 // A batch and an iterator are not tied to a thread, so they may move to another thread. Several
-// threads may use a database or options at the same time: a database locks internally, and options
-// change only before they are shared.
+// threads may use a database or options at the same time: a database locks internally, and
+// options change only before they are shared.
 objects! { SendObject: Batch Iter; SyncObject: Db Options ReadOptions WriteOptions }
 
 functions! {

@@ -9,8 +9,8 @@ use anyhow::{Context, bail};
 use std::{ops::RangeInclusive, path::Path, sync::Arc};
 use terrace_lab::target::{Change, Engine, EngineBuild, Result, Settings, Target};
 
-/// Two counts of level 0 files: Fjall slows writes down at the first, and stops them at the second.
-/// No option changes them.
+/// Two counts of level 0 files: Fjall slows writes down at the first, and stops them at the
+/// second. No option changes them.
 const L0_SLOW_AND_STOP: (u32, u32) = (20, 30);
 /// Ranges of option values that Fjall accepts, in bytes.
 const BLOCK: RangeInclusive<u64> = 1 << 10..=1 << 20;

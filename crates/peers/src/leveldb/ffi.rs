@@ -52,8 +52,8 @@ functions! {
     approximate_sizes: fn(*mut Db, c_int, *const Ptr, *const usize, *const Ptr, *const usize, *mut u64);
 }
 
-// Several threads may use a cache or a Bloom filter at the same time: a cache locks internally, and
-// a Bloom filter never changes.
+// Several threads may use a cache or a Bloom filter at the same time: a cache locks internally,
+// and a Bloom filter never changes.
 threads! { SendObject: ; SyncObject: Cache Filter }
 
 /// The loaded C functions of LevelDB: the functions that RocksDB also has, and the functions that
@@ -99,8 +99,8 @@ pub(super) fn load(file: &Path) -> std::result::Result<&'static Api, String> {
 }
 
 /// Safe methods that call the C functions, in the order of `leveldb/c.h`. Each pointer that a
-/// method passes is from a live [`Handle`] or from a borrowed slice. This is the safety argument of
-/// each `unsafe` block below whose comment gives no other.
+/// method passes is from a live [`Handle`] or from a borrowed slice. This is the safety argument
+/// of each `unsafe` block below whose comment gives no other.
 impl Api {
     pub(super) fn version(&self) -> (i32, i32) {
         // SAFETY: the functions take no arguments and return constants.

@@ -100,8 +100,8 @@ impl Library {
 /// Marker type of LevelDB. Types with this parameter belong to LevelDB's library.
 pub enum LevelDb {}
 
-/// The objects that only a LevelDB store has, in addition to those that the stores of all libraries
-/// have: LevelDB's functions, and the cache and filter that the database borrows.
+/// The objects that only a LevelDB store has, in addition to those that the stores of all
+/// libraries have: LevelDB's functions, and the cache and filter that the database borrows.
 pub struct Parts {
     api: &'static Api,
     _opening: Opening, // the database borrows its cache and filter

@@ -78,8 +78,8 @@ impl store::PeerLibrary for RocksDb {
     type Parts = Parts;
 }
 
-/// The objects that only a RocksDB store has, in addition to those that the stores of all libraries
-/// have: RocksDB's functions.
+/// The objects that only a RocksDB store has, in addition to those that the stores of all
+/// libraries have: RocksDB's functions.
 pub struct Parts {
     api: &'static Api,
 }

@@ -56,8 +56,8 @@ fn add_table(build: &mut dyn TableSink, id: usize) {
     build.end_table().unwrap();
 }
 
-/// Builds as many tables as a single build may keep open. Asserts that the build gives none of them
-/// to the tracker early, which proves that earlier builds keep no files open.
+/// Builds as many tables as a single build may keep open. Asserts that the build gives none of
+/// them to the tracker early, which proves that earlier builds keep no files open.
 fn check_all_held(storage: &dyn Storage, tracker: &Counting, id: usize) {
     let before = tracker.files.load(Relaxed);
     let mut alone = begin_build(storage);

@@ -23,8 +23,8 @@ fn cuts(fs: &CrashFs) -> impl Iterator<Item = Image> {
     (0..SEEDS).map(|seed| fs.power_loss(fs.steps(), seed))
 }
 
-/// Simulates a power cut with every seed. Returns for each crash state the file names that survive,
-/// joined to one string.
+/// Simulates a power cut with every seed. Returns for each crash state the file names that
+/// survive, joined to one string.
 fn names_left(fs: &CrashFs) -> BTreeSet<String> {
     cuts(fs).map(|image| image.files().map(|(name, _)| name).collect::<Vec<_>>().join(" ")).collect()
 }
@@ -33,8 +33,8 @@ fn set(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|names| names.to_string()).collect()
 }
 
-/// Simulates a power cut with every seed. Returns the different contents with which the file `name`
-/// survives; `None` if the file is missing.
+/// Simulates a power cut with every seed. Returns the different contents with which the file
+/// `name` survives; `None` if the file is missing.
 fn contents_left(fs: &CrashFs, name: &str) -> BTreeSet<Option<Vec<u8>>> {
     cuts(fs).map(|image| image.read(name)).collect()
 }

@@ -12,8 +12,8 @@ const SEEDS: u64 = 40;
 const HOUR: Duration = Duration::from_secs(3600);
 const BOTH: [Evidence; 2] = [Evidence::Count, Evidence::Transactions];
 
-/// A directory, a durability tracker that probes the journal once per step, and the builds that the
-/// tracker watches.
+/// A directory, a durability tracker that probes the journal once per step, and the builds that
+/// the tracker watches.
 struct Bench {
     disk: CrashFs,
     fs: Arc<dyn FileSystem>,
@@ -78,8 +78,8 @@ impl Bench {
 }
 
 /// Tests builds that end at random moments of a journal commit, while other programs sometimes
-/// commit. What is reported as durable must survive every power cut. The tracker must never force a
-/// commit.
+/// commit. What is reported as durable must survive every power cut. The tracker must never force
+/// a commit.
 #[test]
 fn what_is_reported_durable_survives_every_power_cut() {
     for (seed, evidence) in (0..120).map(|seed| (seed, BOTH[seed as usize % 2])) {
@@ -127,8 +127,8 @@ fn handles_become_durable_soon_after_the_second_commit() {
     assert!(early > 25, "only {early} of 50 became durable within two commits");
 }
 
-/// Tests a journal that ext4 has aborted. It continues to count commits, but builds that it did not
-/// commit are lost. The tracker must report these builds as failed.
+/// Tests a journal that ext4 has aborted. It continues to count commits, but builds that it did
+/// not commit are lost. The tracker must report these builds as failed.
 #[test]
 fn an_aborted_journal_commits_nothing_whatever_it_counts() {
     for (seed, evidence) in (0..200).map(|seed| (seed, BOTH[seed as usize % 2])) {
@@ -194,8 +194,8 @@ fn a_commit_on_demand_completes_every_handle() {
     assert!(!bench.advance(), "no build is pending");
 }
 
-/// Tests a tracker for which no file descriptors are available. It must write files back as soon as
-/// a build ends, and must not force a commit.
+/// Tests a tracker for which no file descriptors are available. It must write files back as soon
+/// as a build ends, and must not force a commit.
 #[test]
 fn files_over_the_descriptor_limit_are_written_back_at_once() {
     for evidence in BOTH {
@@ -214,8 +214,8 @@ fn files_over_the_descriptor_limit_are_written_back_at_once() {
     }
 }
 
-/// Tests that waiting for the journal is cheap: however often `advance` is called, the tracker must
-/// probe the file system only once per interval.
+/// Tests that waiting for the journal is cheap: however often `advance` is called, the tracker
+/// must probe the file system only once per interval.
 #[test]
 fn a_journal_is_probed_once_per_interval() {
     for evidence in BOTH {

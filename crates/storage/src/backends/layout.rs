@@ -58,10 +58,10 @@ fn missing_half(fs: &dyn FileSystem, what: &str) -> String {
     format!("{} (the device that its file {DATA} names holds {what})", fs.name())
 }
 
-/// Checks that `fs` does not contain a store that has lost `CURRENT` and its format file, because a
-/// new store would take its place. Returns an error if there is a WAL with writes that a store of
-/// layout `wanted` would not read, or a table in a place that such a store would not search. (The
-/// engine checks the files that the new store would read.)
+/// Checks that `fs` does not contain a store that has lost `CURRENT` and its format file, because
+/// a new store would take its place. Returns an error if there is a WAL with writes that a store
+/// of layout `wanted` would not read, or a table in a place that such a store would not search.
+/// (The engine checks the files that the new store would read.)
 fn check_no_store_lost(fs: &dyn FileSystem, wanted: Layout) -> Result<()> {
     if !fs.exists().map_err(|e| Error::io("look for", fs.name(), e))? {
         return Ok(());

@@ -34,7 +34,8 @@ pub fn replace_directory<E: From<Error>>(
 }
 
 /// Removes the store in the directory `path`, and the directories that [`replace_directory`] has
-/// kept as `PATH.damaged-N`. As in LevelDB, a file that is no store is left alone without an error.
+/// kept as `PATH.damaged-N`. As in LevelDB, a file that is no store is left alone without an
+/// error.
 pub fn destroy_with_replaced(path: &Path) -> Result<()> {
     let failed = |error| Error::io("find", path.display().to_string(), error);
     let named = fs::canonicalize(path).or_else(|_| path::absolute(path)).map_err(failed)?;

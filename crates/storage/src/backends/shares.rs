@@ -42,8 +42,8 @@ pub(super) trait Closes: Send + Sync {
     fn fit(&self);
 }
 
-/// The maximum number of tables that one store may keep open. The same number separately limits the
-/// store's open segments, or its open value files of directory tables.
+/// The maximum number of tables that one store may keep open. The same number separately limits
+/// the store's open segments, or its open value files of directory tables.
 pub(super) struct Share {
     most: AtomicUsize,
     setup: StorageConfig,

@@ -1,7 +1,7 @@
 //! The durability modes `group` and `background`. The output files of many jobs become durable
 //! together, in one batch sync. The thread that calls the durability tracker, usually the commit
-//! job, makes the batch sync. Flush and compaction jobs do not wait for it, unless file descriptors
-//! run out (docs/durability.md, "Durability modes").
+//! job, makes the batch sync. Flush and compaction jobs do not wait for it, unless file
+//! descriptors run out (docs/durability.md, "Durability modes").
 //!
 //! ```text
 //! group       1. write back the bytes of each file   without a journal commit or device flush
@@ -11,10 +11,10 @@
 //! ```
 //! Directory tables need no second step: one sync makes all files of a table directory durable.
 //!
-//! Mode `group` needs both of its steps, because a journal commit alone does not make bytes durable
-//! that were not written back. With delayed allocation, a commit before the write-back makes the
-//! inode durable with size 0. Space that is allocated but not yet written reads as zeros after a
-//! power cut, even if the allocation was committed.
+//! Mode `group` needs both of its steps, because a journal commit alone does not make bytes
+//! durable that were not written back. With delayed allocation, a commit before the write-back
+//! makes the inode durable with size 0. Space that is allocated but not yet written reads as zeros
+//! after a power cut, even if the allocation was committed.
 use super::{DurabilityTracker, Finished, sync_directory, waiting::Queue};
 use crate::{DurabilityHandle, Error, IoStats, Result, SyncKind};
 use parking_lot::Mutex;

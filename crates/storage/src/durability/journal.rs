@@ -16,8 +16,8 @@
 //! an inode is in the second.
 //!
 //! In mode `journal-bpf` the kernel reports the transaction of each file (`bpf/`). Steps 2 and 4
-//! then use the transaction number of the file instead of the number of commits. Step 2 first makes
-//! the inode part of the running transaction.
+//! then use the transaction number of the file instead of the number of commits. Step 2 first
+//! makes the inode part of the running transaction.
 use super::{
     DurabilityTracker, Finished, journal_of,
     waiting::{Queue, Waiting},
@@ -31,8 +31,8 @@ use std::{
 };
 use terrace_vfs::{FileSystem, JournalCommit};
 
-/// The kind of number by which a tracker recognizes that a journal commit has made the written-back
-/// bytes durable.
+/// The kind of number by which a tracker recognizes that a journal commit has made the
+/// written-back bytes durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
     /// The number of commits, which the kernel publishes.

@@ -1,6 +1,6 @@
-//! Durability trackers, which make finished files durable. There is one tracker for each durability
-//! mode (docs/durability.md, "Durability modes"), each in its own file. This module depends only on
-//! file systems, not on stores.
+//! Durability trackers, which make finished files durable. There is one tracker for each
+//! durability mode (docs/durability.md, "Durability modes"), each in its own file. This module
+//! depends only on file systems, not on stores.
 use crate::{Error, IoStats, Purpose, Result, SyncKind};
 use std::{io, time::Instant};
 use terrace_vfs::{FileSystem, JournalCommit, WriteFile};
@@ -21,8 +21,8 @@ pub use none::NoTracker;
 pub use sync::{SyncTracker, sync_directory};
 
 /// A finished file, with the descriptor that wrote it. The tracker must sync this descriptor: the
-/// kernel reports a writeback error only to descriptors that were open at the time, so a descriptor
-/// that is opened later could miss the error.
+/// kernel reports a writeback error only to descriptors that were open at the time, so a
+/// descriptor that is opened later could miss the error.
 pub struct Finished {
     /// The path, for messages.
     pub name: String,

@@ -4,8 +4,8 @@ use super::{DurabilityTracker, Finished};
 use crate::{DurabilityHandle, IoStats, Result};
 use terrace_vfs::FileSystem;
 
-/// The tracker of the durability mode `none`. It returns handles that are durable already, although
-/// the written bytes survive only the end of the process, and not a power cut.
+/// The tracker of the durability mode `none`. It returns handles that are durable already,
+/// although the written bytes survive only the end of the process, and not a power cut.
 #[derive(Debug, Default)]
 pub struct NoTracker;
 

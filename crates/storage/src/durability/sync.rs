@@ -4,12 +4,12 @@ use crate::{DurabilityHandle, Error, IoStats, Result, SyncKind};
 use std::time::{Duration, Instant};
 use terrace_vfs::{FileSystem, JournalCommit};
 
-/// The tracker of the durability mode `sync`. It makes one `fdatasync` for each file of a job, then
-/// one sync of the directory. On a raw device it makes one flush for all files. The handles that it
-/// returns are durable already.
+/// The tracker of the durability mode `sync`. It makes one `fdatasync` for each file of a job,
+/// then one sync of the directory. On a raw device it makes one flush for all files. The handles
+/// that it returns are durable already.
 ///
-/// A failed sync fails only its own job, and no sync is retried: after a failed sync the kernel may
-/// report success for bytes that it has dropped.
+/// A failed sync fails only its own job, and no sync is retried: after a failed sync the kernel
+/// may report success for bytes that it has dropped.
 #[derive(Debug, Default)]
 pub struct SyncTracker;
 

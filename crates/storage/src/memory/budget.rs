@@ -2,11 +2,11 @@
 //! read-ahead of cursors, and cached data blocks. Cached data blocks get the memory that the other
 //! three leave.
 //!
-//! There are two limits. The first, `block_cache_size`, limits cached data blocks together with the
-//! part of index and filter blocks above [`TAILS_FREE_BYTES`]. Without this free allowance a small
-//! cache would evict the indexes that it needs to find data blocks. The limit never closes a table:
-//! to reopen a table takes as long as hundreds of block reads, and a store slightly over the limit
-//! would reopen a table in every other read.
+//! There are two limits. The first, `block_cache_size`, limits cached data blocks together with
+//! the part of index and filter blocks above [`TAILS_FREE_BYTES`]. Without this free allowance a
+//! small cache would evict the indexes that it needs to find data blocks. The limit never closes a
+//! table: to reopen a table takes as long as hundreds of block reads, and a store slightly over
+//! the limit would reopen a table in every other read.
 //!
 //! The second limit, `memory_budget`, is optional and limits all counted memory together. Data
 //! blocks are evicted first, if necessary all of them. Index and filter blocks may take at most

@@ -11,10 +11,10 @@ use terrace_format::{
 };
 
 /// The source of a table's blocks for a [`Cursor`]. The methods move the block cursor `at`, if
-/// necessary to another block of the table. A cursor calls a method only when it leaves the entries
-/// that `at` has decoded, so one call serves many entries. A source returns only keys that are
-/// complete internal keys of a known kind, whatever bytes are stored. After an error, and if there
-/// is no entry at the requested position, `at` is invalid (at no entry).
+/// necessary to another block of the table. A cursor calls a method only when it leaves the
+/// entries that `at` has decoded, so one call serves many entries. A source returns only keys that
+/// are complete internal keys of a known kind, whatever bytes are stored. After an error, and if
+/// there is no entry at the requested position, `at` is invalid (at no entry).
 pub trait Blocks: Send {
     /// Moves `at` to the first entry at or after `key`.
     fn seek(&mut self, key: &[u8], at: &mut BlockCursor) -> Result<()>;

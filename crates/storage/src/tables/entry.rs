@@ -1,8 +1,8 @@
 //! Entries of tables in their stored form.
 use terrace_format::TableId;
 
-/// The present place of an entry. If the entry is in an older table, a backend may be able to reuse
-/// its value without a copy.
+/// The present place of an entry. If the entry is in an older table, a backend may be able to
+/// reuse its value without a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The entry is in a memtable; no table has it yet.

@@ -8,9 +8,9 @@ use terrace_format::{
 };
 
 /// The metadata of a finished table. `smallest` and `largest` are internal keys that bound every
-/// entry and every range tombstone. If the end of a range tombstone is the largest bound, `largest`
-/// consists of the end key and the largest sequence number. This internal key sorts before every
-/// entry of the end key, because the end of a range tombstone is exclusive.
+/// entry and every range tombstone. If the end of a range tombstone is the largest bound,
+/// `largest` consists of the end key and the largest sequence number. This internal key sorts
+/// before every entry of the end key, because the end of a range tombstone is exclusive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableMeta {
     /// The number of the table.

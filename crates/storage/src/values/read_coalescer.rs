@@ -1,6 +1,6 @@
-//! Reads adjacent values of a segment with one system call. Value-log GC writes relocated values in
-//! key order, so a scan finds its values next to each other. If the scan read each of them with its
-//! own call, it would spend more time in system calls than in copying.
+//! Reads adjacent values of a segment with one system call. Value-log GC writes relocated values
+//! in key order, so a scan finds its values next to each other. If the scan read each of them with
+//! its own call, it would spend more time in system calls than in copying.
 use crate::{
     Budget, Held, Holder, Result,
     tables::{Bytes, ObjectId},
@@ -25,8 +25,8 @@ const MOST_BYTES: u64 = 128 << 10;
 /// segment. A scan of this range alternates between these segments.
 const SEGMENTS_MAX: usize = 8;
 /// If a mapped page is not in memory, the kernel reads about this many bytes together. The
-/// coalescer measures the access time of only one entry in each piece of this size, because reading
-/// the clock takes as long as finding an entry.
+/// coalescer measures the access time of only one entry in each piece of this size, because
+/// reading the clock takes as long as finding an entry.
 const PLACE_BYTES: u64 = 64 << 10;
 /// If a read takes longer than this, plus a microsecond for each KiB, the coalescer concludes that
 /// the read waited for the device.

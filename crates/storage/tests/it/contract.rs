@@ -63,8 +63,8 @@ fn batches_pass() {
     }
 }
 
-/// Runs the contract suite in directories of the real file system, with mapped WALs and batch syncs
-/// (durability mode `auto`).
+/// Runs the contract suite in directories of the real file system, with mapped WALs and batch
+/// syncs (durability mode `auto`).
 #[test]
 fn a_directory_passes_with_mapped_wals_and_batches() {
     let folder = tempfile::tempdir().unwrap();
@@ -139,8 +139,8 @@ fn a_device_passes_without_padding() {
     contract::run(&|| contract::on_files(unpadded(), Arc::new(SyncTracker)));
 }
 
-/// Runs the contract suite on stores with key-value separation, in directories and on devices, with
-/// several durability modes.
+/// Runs the contract suite on stores with key-value separation, in directories and on devices,
+/// with several durability modes.
 #[test]
 fn key_value_separation_passes() {
     let folder = tempfile::tempdir().unwrap();

@@ -16,7 +16,8 @@ fn golden(store: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "../format/tests/golden/leveldb", store].iter().collect()
 }
 
-/// Returns the options with which LevelDB wrote a golden store (a store that is kept as test data).
+/// Returns the options with which LevelDB wrote a golden store (a store that is kept as test
+/// data).
 fn setup(store: &str) -> StorageConfig {
     let small_blocks = StorageConfig { block_size: 1024, ..StorageConfig::default() };
     match store {
@@ -25,8 +26,8 @@ fn setup(store: &str) -> StorageConfig {
     }
 }
 
-/// Opens a golden store (kept as test data) read-only, so that its files stay unchanged. The golden
-/// store has no `LOCK` file, and the open must not create one.
+/// Opens a golden store (kept as test data) read-only, so that its files stay unchanged. The
+/// golden store has no `LOCK` file, and the open must not create one.
 fn open_golden(store: &str) -> Box<dyn Storage> {
     open(&Location::Directory(golden(store)), OpenMode::ReadOnly, DurabilityMode::Sync, &setup(store)).unwrap()
 }

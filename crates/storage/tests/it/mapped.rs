@@ -117,8 +117,8 @@ fn a_scan_of_a_mapped_table_returns_values_in_place() {
     assert!(!cursor.valid());
 }
 
-/// Tests when a WAL can be mapped. While it is written, it ends in preallocated zeros and cannot be
-/// mapped. When the WAL ends, the zeros are truncated, and it can be mapped.
+/// Tests when a WAL can be mapped. While it is written, it ends in preallocated zeros and cannot
+/// be mapped. When the WAL ends, the zeros are truncated, and it can be mapped.
 #[test]
 fn a_segment_is_mapped_once_it_has_ended() {
     segment_is_mapped(|mut log| log.end());

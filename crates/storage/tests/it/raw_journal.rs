@@ -7,9 +7,10 @@ use terrace_format::raw::{
 };
 
 /// Tests the open of a device whose slot journal has many old entries. One half of the journal has
-/// a new checkpoint, and the rest of this half is full of entries of an older generation, which the
-/// reader must skip. If the reader takes bytes in the middle of an old entry for a length, that
-/// length is megabytes. Computing a checksum over each such length took 14 s without optimisation.
+/// a new checkpoint, and the rest of this half is full of entries of an older generation, which
+/// the reader must skip. If the reader takes bytes in the middle of an old entry for a length,
+/// that length is megabytes. Computing a checksum over each such length took 14 s without
+/// optimisation.
 #[test]
 fn a_journal_half_full_of_old_entries_is_opened_quickly() {
     let first = [Change::Next { file: 4 }];

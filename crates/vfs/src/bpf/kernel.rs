@@ -26,8 +26,8 @@ const TRACE_ITER: u64 = 28;
 const VERIFIER_LOG_BYTES: usize = 64 << 10;
 
 /// The argument of the `bpf` system call. The kernel declares it as a union of structs. This crate
-/// uses an array of 64-bit words instead, because every field that it needs begins at a multiple of
-/// eight bytes or is the upper half of a word. Unused words must be zero.
+/// uses an array of 64-bit words instead, because every field that it needs begins at a multiple
+/// of eight bytes or is the upper half of a word. Unused words must be zero.
 type Arguments = [u64; 20];
 
 /// Executes one `bpf` command. Some words of `arguments` are addresses of buffers. Each buffer

@@ -4,9 +4,9 @@ use std::io::{Error, ErrorKind, Result};
 use terrace_device::BlockDevice;
 use terrace_format::raw::{PAGE, Sizes, Superblock, superblock::PLACES};
 
-/// Formats a device: divides it into slots, and erases all data that could be recognized as a store
-/// or another format. The formatted device is durable at return. A power cut during the call leaves
-/// the previous contents or no store.
+/// Formats a device: divides it into slots, and erases all data that could be recognized as a
+/// store or another format. The formatted device is durable at return. A power cut during the call
+/// leaves the previous contents or no store.
 pub fn format(device: &dyn BlockDevice, sizes: Sizes, id: u64) -> Result<Superblock> {
     let superblock =
         Superblock::new(device.len_bytes(), sizes, id).map_err(|why| Error::new(ErrorKind::InvalidInput, why))?;

@@ -185,8 +185,8 @@ impl Journal {
 
 /// Writes the initial journal: an empty checkpoint in the first half, and no second half. The
 /// journal is durable at return. The first generation depends on the formatting, and all file
-/// numbers depend on the generation. Pages that an earlier store left in slots (allocation units of
-/// the device) therefore belong to no file.
+/// numbers depend on the generation. Pages that an earlier store left in slots (allocation units
+/// of the device) therefore belong to no file.
 pub fn format(device: &dyn BlockDevice, superblock: &Superblock) -> std_io::Result<()> {
     let (_, bytes) = encode_checkpoint(superblock.id(), 1 + (superblock.id() >> 33), &[]);
     device.write_at(superblock.half_at(0), &bytes, STREAM).map_err(io)?;

@@ -3,8 +3,8 @@
 //! writes, because unsynced data often becomes obsolete before the kernel writes it; the main
 //! example is a WAL without syncs.
 //!
-//! Flushes of different files run in parallel. Flushes of one file do not, because the second flush
-//! would report bytes as durable that the first one has not written yet.
+//! Flushes of different files run in parallel. Flushes of one file do not, because the second
+//! flush would report bytes as durable that the first one has not written yet.
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     ops::Range,

@@ -6,9 +6,9 @@
 //!
 //! The thread writes zeros into the window by system calls, although the range reads as zeros
 //! anyway. The reason is the page cache: it stores bytes that are written in large pieces in large
-//! folios (groups of pages), if the file system supports them (ext4 from Linux 6.16 on). Pages that
-//! are touched one by one are stored as single pages. Writing the zeros and mapping large folios
-//! together take a fifth of the time that mapping single pages takes.
+//! folios (groups of pages), if the file system supports them (ext4 from Linux 6.16 on). Pages
+//! that are touched one by one are stored as single pages. Writing the zeros and mapping large
+//! folios together take a fifth of the time that mapping single pages takes.
 use super::span::Span;
 use crate::kernel::{self, Window};
 use parking_lot::Mutex;

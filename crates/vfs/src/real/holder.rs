@@ -1,10 +1,10 @@
 //! Finds the process that holds the lock on `LOCK`, for the error message of a process that cannot
 //! get the lock.
 //!
-//! LevelDB's lock belongs to a process, and the kernel reports this process. Terrace's lock belongs
-//! to an open file, and the kernel does not report the process that has the file open. A writer of
-//! Terrace therefore stores its process id in `LOCK`; LevelDB leaves this file empty. The id may be
-//! stale, so it is used only if the process with this id has the file open.
+//! LevelDB's lock belongs to a process, and the kernel reports this process. Terrace's lock
+//! belongs to an open file, and the kernel does not report the process that has the file open. A
+//! writer of Terrace therefore stores its process id in `LOCK`; LevelDB leaves this file empty.
+//! The id may be stale, so it is used only if the process with this id has the file open.
 use nix::{
     fcntl::{FcntlArg, fcntl},
     libc,
@@ -87,8 +87,8 @@ pub(super) fn of(lock: &File, wanted: libc::c_int) -> LockHeld {
     LockHeld { text, may_be_here }
 }
 
-/// Returns whether process `pid` has `lock` open. If `pid` is the calling process, which always has
-/// `lock` open, the process must have it open through a second descriptor.
+/// Returns whether process `pid` has `lock` open. If `pid` is the calling process, which always
+/// has `lock` open, the process must have it open through a second descriptor.
 fn has_open(pid: u32, lock: &File) -> bool {
     let (Ok(wanted), Ok(open)) = (lock.metadata(), fs::read_dir(format!("/proc/{pid}/fd"))) else { return false };
     let is_it = |found: fs::Metadata| (found.dev(), found.ino()) == (wanted.dev(), wanted.ino());

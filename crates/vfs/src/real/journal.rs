@@ -40,12 +40,12 @@ pub(super) fn commits(journal: &str) -> io::Result<u64> {
     count.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("the journal says {text:?}")))
 }
 
-/// A nameless file by which this process joins the running transaction of ext4's journal. Each join
-/// changes the size of the file, so that the change belongs to the running transaction. A sync of
-/// the file commits this transaction. Since transactions commit in order, the sync also commits all
-/// earlier changes to any file of this file system. A sync of the directory instead of the file is
-/// not enough: it waits only for the last transaction that changed the directory. That transaction
-/// may be old, while blocks of files in the directory were allocated in a later one.
+/// A nameless file by which this process joins the running transaction of ext4's journal. Each
+/// join changes the size of the file, so that the change belongs to the running transaction. A
+/// sync of the file commits this transaction. Since transactions commit in order, the sync also
+/// commits all earlier changes to any file of this file system. A sync of the directory instead of
+/// the file is not enough: it waits only for the last transaction that changed the directory. That
+/// transaction may be old, while blocks of files in the directory were allocated in a later one.
 #[derive(Default)]
 pub(super) struct JournalProbe(Mutex<Option<ProbeFile>>); // held during a join or a commit
 

@@ -2,12 +2,12 @@
 //! windows (ranges of 1 to 4 MiB). Each window is mapped while it is filled, and a thread prepares
 //! the next windows in the meantime; see [`Ahead`].
 //!
-//! Until the WAL is ended, and after a kill, the file is longer than the appended bytes and ends in
-//! zeros. Every WAL reader takes the zeros as the end of the WAL.
+//! Until the WAL is ended, and after a kill, the file is longer than the appended bytes and ends
+//! in zeros. Every WAL reader takes the zeros as the end of the WAL.
 //!
-//! A window is divided into stretches of 64 to 256 KiB. The first sync in a stretch fills the whole
-//! stretch with zeros. After that, the sync of a record in this stretch changes no metadata of the
-//! file, so it costs a device flush but no journal commit.
+//! A window is divided into stretches of 64 to 256 KiB. The first sync in a stretch fills the
+//! whole stretch with zeros. After that, the sync of a record in this stretch changes no metadata
+//! of the file, so it costs a device flush but no journal commit.
 use super::{
     ahead::Ahead,
     file::Writing,
@@ -38,9 +38,9 @@ const FILL_MIN: usize = 64 << 10;
 /// The maximum size of a stretch (a part of a window that is filled with zeros together). The size
 /// of a window is a multiple of this number.
 const FILL_MAX: usize = 256 << 10;
-/// A stretch (a part of a mapped window that is filled with zeros together) is made long enough for
-/// the records of this number of syncs, up to the maximum size. The number is a compromise. The
-/// first sync in a stretch costs a journal commit and takes several times as long as the later
+/// A stretch (a part of a mapped window that is filled with zeros together) is made long enough
+/// for the records of this number of syncs, up to the maximum size. The number is a compromise.
+/// The first sync in a stretch costs a journal commit and takes several times as long as the later
 /// syncs in it; but the longer the stretch, the longer this first sync takes.
 const FILL_SYNCS: u64 = 100;
 /// When the writer has filled this many bytes of the first window (mapped range of the WAL), it

@@ -1,11 +1,11 @@
 //! A directory of a real file system.
 //!
-//! The lock on a directory is an open-file-description lock on its file `LOCK`. This lock conflicts
-//! with LevelDB's `fcntl` lock and with the locks of other handles, even within one process. A lock
-//! of LevelDB's kind would be worse in two ways: it would not conflict with other locks of the same
-//! process, and it would end when any code in the process closes any descriptor of `LOCK`. On the
-//! other hand, child processes inherit an open-file-description lock. `KeptFromChildren` therefore
-//! ends the lock with the process that took it.
+//! The lock on a directory is an open-file-description lock on its file `LOCK`. This lock
+//! conflicts with LevelDB's `fcntl` lock and with the locks of other handles, even within one
+//! process. A lock of LevelDB's kind would be worse in two ways: it would not conflict with other
+//! locks of the same process, and it would end when any code in the process closes any descriptor
+//! of `LOCK`. On the other hand, child processes inherit an open-file-description lock.
+//! `KeptFromChildren` therefore ends the lock with the process that took it.
 use crate::{
     bpf::{CommitIterator, DEFAULT_PIN_PATH},
     capacity::Capacity,

@@ -5,8 +5,9 @@ use std::num::NonZeroUsize;
 /// The minimum size of a window in bytes; a multiple of every page size.
 pub(super) const WINDOW_MIN: u64 = 1 << 20;
 /// The maximum size of a window in bytes. In a long log, a large window has two benefits over a
-/// small one. First, fewer appends reach the end of a window. Second, there is more time to prepare
-/// the next window, because the writer requests it at the latest when it begins the window before.
+/// small one. First, fewer appends reach the end of a window. Second, there is more time to
+/// prepare the next window, because the writer requests it at the latest when it begins the window
+/// before.
 const WINDOW_MAX: u64 = 4 << 20;
 
 /// The range of a window in the log file.

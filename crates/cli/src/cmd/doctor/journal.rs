@@ -1,5 +1,5 @@
-//! Reports on the journal of the file system: its commit interval, and whether a commit flushes the
-//! drive's cache.
+//! Reports on the journal of the file system: its commit interval, and whether a commit flushes
+//! the drive's cache.
 use super::{Finding, kernel_line, mount::Mount};
 use std::fs;
 

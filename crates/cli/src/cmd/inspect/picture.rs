@@ -1,7 +1,8 @@
 //! Draws a picture of the SSTables in key order, with one line per level.
 //!
 //! A column is a position in the sorted list of all first and last keys, not a distance between
-//! keys. Two ranges that overlap therefore always share a column and are drawn one above the other.
+//! keys. Two ranges that overlap therefore always share a column and are drawn one above the
+//! other.
 
 /// First and last key of an SSTable.
 pub type Range<'a> = (&'a [u8], &'a [u8]);

@@ -310,8 +310,8 @@ fn named(entry: DirEntry) -> Option<(FileName, DirEntry)> {
     FileName::parse(&entry.file_name().to_string_lossy()).map(|name| (name, entry))
 }
 
-/// Reads the WALs from number `from` on. A value-log segment is read as a WAL, too, if the manifest
-/// still needs it as a WAL.
+/// Reads the WALs from number `from` on. A value-log segment is read as a WAL, too, if the
+/// manifest still needs it as a WAL.
 fn read_logs(files: &[(FileName, DirEntry)], from: u64) -> Result<Vec<(LogId, FileName, Summary)>> {
     let mut logs = Vec::new();
     for (file, entry) in files {

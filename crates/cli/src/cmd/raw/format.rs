@@ -1,4 +1,5 @@
-//! `raw format`: prepares a block device, or a file used as one, for a store without a file system.
+//! `raw format`: prepares a block device, or a file used as one, for a store without a file
+//! system.
 use crate::{args::Usage, table::size};
 use anyhow::Result;
 use serde_json::json;

@@ -16,14 +16,14 @@ use terrace_device::{
 /// First bytes of every recording.
 const RECORDED: &[u8] = b"TERRACEB";
 
-/// Replays a trace on a virtual SSD, and prints the bytes programmed into flash. The drive keeps no
-/// contents, only the state of its pages and blocks.
+/// Replays a trace on a virtual SSD, and prints the bytes programmed into flash. The drive keeps
+/// no contents, only the state of its pages and blocks.
 ///
 /// A trace is a text: `W OFFSET LEN [STREAM]` writes, `R OFFSET LEN` reads, `D OFFSET LEN`
 /// discards, `Z OFFSET LEN` zeroes, `F` flushes. Numbers are in bytes, and `#` starts a comment. A
 /// trace may also be a recording made by `terrace ssd serve --record`. A recording contains the
-/// written data, from which a drive with compression computes the compressed sizes. The counters do
-/// not include the writes that precondition the drive.
+/// written data, from which a drive with compression computes the compressed sizes. The counters
+/// do not include the writes that precondition the drive.
 #[derive(clap::Args)]
 pub struct Trace {
     /// The trace. - reads standard input, which must be text.

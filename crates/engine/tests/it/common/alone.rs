@@ -1,5 +1,5 @@
-//! Runs a test in a separate process. Tests need this if they count or limit resources of the whole
-//! process.
+//! Runs a test in a separate process. Tests need this if they count or limit resources of the
+//! whole process.
 use std::{any::type_name, env, process::Command};
 
 /// The environment variable that is set in the child processes of [`in_own_process`].

@@ -40,8 +40,8 @@ pub fn peak_bytes() -> usize {
     PEAK_BYTES.load(Relaxed)
 }
 
-/// Counts one allocation of `more` bytes. The thread-local counters have no destructor, so counting
-/// does not allocate.
+/// Counts one allocation of `more` bytes. The thread-local counters have no destructor, so
+/// counting does not allocate.
 fn count(more: usize) {
     OF_PROCESS.fetch_add(1, Relaxed);
     OF_THREAD.set(OF_THREAD.get() + 1);

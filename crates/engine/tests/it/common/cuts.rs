@@ -36,8 +36,8 @@ pub struct Broken {
     pub image: String,
 }
 
-/// Returns the parameters of a campaign: one history for each combination of durability tracker and
-/// medium.
+/// Returns the parameters of a campaign: one history for each combination of durability tracker
+/// and medium.
 pub fn histories(options: &Options, trackers: &[Tracker], history: u64, seeds: u64) -> Vec<Cuts> {
     let (ext4, posix) = (Medium::Directory(Rules::Ext4), Medium::Directory(Rules::Posix));
     let media = [ext4, posix, Medium::Device, Medium::Split(Rules::Posix)];

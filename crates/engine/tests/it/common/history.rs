@@ -107,8 +107,8 @@ pub fn tight_options() -> Options {
     tight(Options::default())
 }
 
-/// Changes `options` so that even a few writes use every component of the engine. Tables are small,
-/// and level 0 is due for a compaction as soon as it has two tables.
+/// Changes `options` so that even a few writes use every component of the engine. Tables are
+/// small, and level 0 is due for a compaction as soon as it has two tables.
 pub fn tight(mut options: Options) -> Options {
     options.write_buffer_size = 64 << 10;
     options.target_file_size = 64 << 10;

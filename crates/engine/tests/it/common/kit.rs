@@ -132,8 +132,8 @@ pub fn is_refused(options: &Options) -> bool {
     why.is_some()
 }
 
-/// Returns why no store on `fs` can have the table form or the durability mode that `options` sets.
-/// Returns `None` if a store can have both.
+/// Returns why no store on `fs` can have the table form or the durability mode that `options`
+/// sets. Returns `None` if a store can have both.
 fn refusal(fs: &dyn FileSystem, options: &Options) -> Option<String> {
     if options.tables == Some(TableForm::Directory) && fs.folders().is_none() {
         return Some("there can be no folders".into());
@@ -177,8 +177,8 @@ pub fn in_files(changes: &[(&str, &str)]) -> Options {
 }
 
 /// Returns the preset `leveldb` with `changes`, and ignores the environment variables. Some tests
-/// need this because they examine LevelDB's own tables, their count or their cost. Some suites need
-/// it because they choose the table form themselves.
+/// need this because they examine LevelDB's own tables, their count or their cost. Some suites
+/// need it because they choose the table form themselves.
 pub fn plain(changes: &[(&str, &str)]) -> Options {
     changed(Options::leveldb_compatible(), None, changes)
 }

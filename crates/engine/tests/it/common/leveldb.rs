@@ -227,9 +227,9 @@ impl Random {
 }
 
 /// Returns the command that runs the test named `role` of this binary as a child process. The test
-/// finds its arguments in the environment with [`child_argument`]; in a usual run it finds none and
-/// does nothing. The child should exit when its standard input closes, so that it never outlives
-/// its parent.
+/// finds its arguments in the environment with [`child_argument`]; in a usual run it finds none
+/// and does nothing. The child should exit when its standard input closes, so that it never
+/// outlives its parent.
 pub fn child(wrapper: &[&str], role: &str, arguments: &[(&str, String)]) -> Command {
     let own = env::current_exe().expect("the path of this test binary");
     let mut words = wrapper.iter().map(std::ffi::OsString::from).chain([own.into_os_string()]);

@@ -10,8 +10,8 @@ use tempfile::TempDir;
 const IMAGE: &str = "image";
 const IMAGE_BYTES: u64 = 512 << 20;
 
-/// A new ext4 file system on a loop device, whose contents are in a sparse file. Dropping the value
-/// unmounts the file system, detaches the device and removes the file.
+/// A new ext4 file system on a loop device, whose contents are in a sparse file. Dropping the
+/// value unmounts the file system, detaches the device and removes the file.
 pub struct LoopFs {
     pub mount: PathBuf,
     pub directory: TempDir,

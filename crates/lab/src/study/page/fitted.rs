@@ -1,5 +1,5 @@
-//! Fits power laws to plots with two logarithmic axes. A fit gives the exponent with which a figure
-//! grows along an axis of the experiment.
+//! Fits power laws to plots with two logarithmic axes. A fit gives the exponent with which a
+//! figure grows along an axis of the experiment.
 use super::Table;
 use crate::{
     experiment::{expression, metric::Metric},

@@ -155,8 +155,8 @@ fn pictures<'a>(all: impl Iterator<Item = &'a Picture>) -> String {
     if html.is_empty() { html } else { format!("<div class=\"pictures\">\n{html}</div>\n") }
 }
 
-/// Returns for each engine one picture of the bytes written at each layer. It shows the first point
-/// of the experiment, and the row with the most user bytes.
+/// Returns for each engine one picture of the bytes written at each layer. It shows the first
+/// point of the experiment, and the row with the most user bytes.
 fn cascades(findings: &Findings) -> String {
     let first = findings.points.first().map(|point| &point.at);
     let chosen: Vec<&Entry> = findings

@@ -7,10 +7,10 @@ use terrace_format::raw::{Change, Form, Superblock, journal};
 use terrace_sim::{CrashDevice, DeviceImage, Rng};
 use terrace_storage::backends::raw::RawFs;
 
-/// Tests corruption of each byte of the metadata in turn. The open of the device must use the other
-/// copy of the metadata, or must report a problem or an error. There is one exception: if no later
-/// journal entry confirms that an entry was flushed, the entry's corruption may look like the end
-/// of the journal after a power cut.
+/// Tests corruption of each byte of the metadata in turn. The open of the device must use the
+/// other copy of the metadata, or must report a problem or an error. There is one exception: if no
+/// later journal entry confirms that an entry was flushed, the entry's corruption may look like
+/// the end of the journal after a power cut.
 #[test]
 fn corruption_is_repaired_or_reported() {
     let mut history = History::new(CrashDevice::new(&formatted()), 5);

@@ -1,5 +1,5 @@
-//! A random history that creates, writes, renames and removes files on a raw device, and the oracle
-//! that checks the device after a power cut.
+//! A random history that creates, writes, renames and removes files on a raw device, and the
+//! oracle that checks the device after a power cut.
 use std::{collections::BTreeMap, sync::Arc};
 use terrace_sim::{CrashDevice, Rng};
 use terrace_vfs::{DirectoryLock, FileSystem, FileUse, WalWriteMode, WriteFile, raw::RawFs};

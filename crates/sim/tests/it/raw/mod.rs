@@ -300,8 +300,8 @@ fn concurrent_use_of_a_device_loses_no_slot() {
     assert_eq!((fs.problems().unwrap(), fs.free_slots().unwrap()), (vec![], free));
 }
 
-/// Tests a write that fails while its file is being closed, so that no caller can get the error. No
-/// later sync may report this file as durable.
+/// Tests a write that fails while its file is being closed, so that no caller can get the error.
+/// No later sync may report this file as durable.
 #[test]
 fn a_file_whose_last_write_failed_is_not_durable() {
     let device = Failing::new();

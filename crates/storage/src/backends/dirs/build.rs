@@ -18,11 +18,11 @@ use terrace_format::{
 };
 use terrace_vfs::Room;
 
-/// The number of inodes that a job which writes directory tables leaves free. In addition it leaves
-/// at least one in `FILES_RESERVED_SHARE` of all inodes free. WALs, manifests and tables need these
-/// inodes. If fewer inodes are free, the job stores values in the META file (the sorted list of a
-/// table's keys) and not in files of their own. A table takes two inodes, so tables of 64 KiB with
-/// inline values can still fill a quarter of a disk formatted by `mkfs.ext4`.
+/// The number of inodes that a job which writes directory tables leaves free. In addition it
+/// leaves at least one in `FILES_RESERVED_SHARE` of all inodes free. WALs, manifests and tables
+/// need these inodes. If fewer inodes are free, the job stores values in the META file (the sorted
+/// list of a table's keys) and not in files of their own. A table takes two inodes, so tables of
+/// 64 KiB with inline values can still fill a quarter of a disk formatted by `mkfs.ext4`.
 const FILES_RESERVED: u64 = 1024;
 const FILES_RESERVED_SHARE: u64 = 8;
 /// Number of value files that a job creates before it queries the file system again for free

@@ -68,8 +68,8 @@ impl Saver {
     }
 }
 
-/// The table directories of one job. [Trackers](crate::durability::DurabilityTracker) handle files,
-/// so this type presents all directories of the job as one file.
+/// The table directories of one job. [Trackers](crate::durability::DurabilityTracker) handle
+/// files, so this type presents all directories of the job as one file.
 pub(super) struct WholeFolders {
     saver: Arc<Saver>,
     build: u64,

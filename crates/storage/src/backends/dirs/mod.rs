@@ -84,8 +84,8 @@ impl Dirs {
 const SPECIAL_CHARS: &str = r#""*:<>?|\"#;
 
 /// Checks whether the file system accepts special characters in file names: creates and removes a
-/// file whose name contains all of `SPECIAL_CHARS`. The inner result is an error if the file system
-/// rejects the name.
+/// file whose name contains all of `SPECIAL_CHARS`. The inner result is an error if the file
+/// system rejects the name.
 fn try_special_chars(store: &Store) -> Result<io::Result<()>> {
     match store.fs.create(SPECIAL_CHARS) {
         Err(e) if matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidFilename) => return Ok(Err(e)),

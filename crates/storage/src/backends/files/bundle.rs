@@ -1,8 +1,8 @@
-//! Bundles: files with several tables. All readers of a bundle share one descriptor. The disk space
-//! of a removed table is deallocated.
+//! Bundles: files with several tables. All readers of a bundle share one descriptor. The disk
+//! space of a removed table is deallocated.
 //!
-//! The engine removes a bundle when it removes the bundle's last table. Before that, the space of a
-//! removed table becomes a hole, which reads as zeros. No reader can see these zeros, for two
+//! The engine removes a bundle when it removes the bundle's last table. Before that, the space of
+//! a removed table becomes a hole, which reads as zeros. No reader can see these zeros, for two
 //! reasons:
 //!
 //! - In this store, a table is removed only when no pinned version names it, and tables in bundles

@@ -1,8 +1,8 @@
-//! Files that are replaced atomically (`CURRENT` and the format file), and copies of files that are
-//! set aside in `lost/`.
+//! Files that are replaced atomically (`CURRENT` and the format file), and copies of files that
+//! are set aside in `lost/`.
 //!
-//! To replace a file, the store writes the new contents under a temporary name and syncs this file.
-//! Then it renames the file, and at last it syncs the directory. Without the sync before the
+//! To replace a file, the store writes the new contents under a temporary name and syncs this
+//! file. Then it renames the file, and at last it syncs the directory. Without the sync before the
 //! rename, the file could contain zeros after a power cut (docs/durability.md).
 use super::{Store, bundle};
 use crate::{

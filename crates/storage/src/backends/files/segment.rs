@@ -92,10 +92,10 @@ impl Drop for Writer {
     }
 }
 
-/// Makes `segment`, which was written before the store was opened, durable as far as possible. Then
-/// drops its pages from the page cache. The second step is necessary because an earlier sync may
-/// have failed: the kernel then marks pages clean although the device never received them. Readers
-/// would still see these pages, but no later sync would write them.
+/// Makes `segment`, which was written before the store was opened, durable as far as possible.
+/// Then drops its pages from the page cache. The second step is necessary because an earlier sync
+/// may have failed: the kernel then marks pages clean although the device never received them.
+/// Readers would still see these pages, but no later sync would write them.
 pub(super) fn settle(store: &Store, segment: ObjectId) -> Result<()> {
     let name = store.name_of(segment);
     if store.tracker.promises() {

@@ -189,8 +189,8 @@ impl BatchConverter {
 }
 
 /// Opens both files of WAL `id`, the segment and the sidecar, as one log. One of the files may be
-/// missing: a WAL without batches of small values has no sidecar, and a damaged store may have lost
-/// either file.
+/// missing: a WAL without batches of small values has no sidecar, and a damaged store may have
+/// lost either file.
 pub(super) fn open(shared: &ValueLogInner, id: LogId) -> Result<Box<dyn LogReader>> {
     let segment = match open_any(shared, ObjectId::Wal(id)) {
         Err(Error::Missing { object, .. }) => Err(Error::Missing { what: "log", object }),

@@ -75,8 +75,8 @@ fn fits(tail: &Tail, order: &KeyOrder, [smallest, largest]: [&Vec<u8>; 2]) -> bo
     (is_range_bound(0, smallest) || begins()) && (is_range_bound(1, largest) || ends())
 }
 
-/// Reads the smallest and the largest key of the table's point entries. The inner `None` means that
-/// there are no point entries. The outer `None` means that the blocks with these entries are
+/// Reads the smallest and the largest key of the table's point entries. The inner `None` means
+/// that there are no point entries. The outer `None` means that the blocks with these entries are
 /// corrupt.
 fn ends(source: &dyn ByteSource, tail: &Tail, order: &KeyOrder) -> Result<Option<Option<Ends>>> {
     let end = |at: usize, last: bool| -> Result<Option<Vec<u8>>> {

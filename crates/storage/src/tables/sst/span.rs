@@ -4,11 +4,11 @@
 //! The first two blocks of an iteration are read one by one and enter the block cache. A short
 //! range scan therefore reads no more than it returns. If the iteration continues into adjacent
 //! blocks, it is treated as a long scan. The first span has [`BYTES_MIN`] bytes, and each further
-//! span is twice as long, up to [`BYTES_MAX`]. Blocks of spans stay in the read-ahead buffer and do
-//! not enter the cache.
+//! span is twice as long, up to [`BYTES_MAX`]. Blocks of spans stay in the read-ahead buffer and
+//! do not enter the cache.
 //!
-//! Mapped uncompressed blocks need no span. For these, the processor prefetches the next block into
-//! its caches.
+//! Mapped uncompressed blocks need no span. For these, the processor prefetches the next block
+//! into its caches.
 use super::{
     Reader,
     buffers::{self, Buffer},
