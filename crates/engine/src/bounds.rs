@@ -50,9 +50,10 @@ impl BacklogBounds {
         merging_bytes > 0 && merging_bytes >= self.unmerged_bytes
     }
 
-    /// Returns whether compactions should wait until fewer bytes are retained (are in obsolete
-    /// files that cannot be deleted yet). They wait if retained files take an eighth of the space.
-    /// Pending edits are then committed immediately, so that the retained files can be deleted.
+    /// Returns whether compactions should wait because `retained_bytes`, the bytes of obsolete
+    /// files that cannot be deleted yet, take an eighth of the disk space that would be free
+    /// without the backlog. These files are retained until the version edits that replace them are
+    /// in the manifest. While compactions wait, pending edits are committed immediately.
     pub fn delays_compactions(&self, retained_bytes: u64) -> bool {
         retained_bytes > 0 && retained_bytes >= self.unmerged_bytes / 2
     }

@@ -251,8 +251,9 @@ fn a_repair_without_format_file_takes_no_pointer_for_a_value() {
     }
 }
 
-/// Tests that a repair does not bring back a refused batch at the end of a WAL. Later writes have
-/// used its sequence numbers again, and the WAL still exists because tables point into it.
+/// Tests a repair after a failed sync. The write of a batch returned an error, but the batch is at
+/// the end of the WAL, and later writes have the same sequence numbers. The repair must not bring
+/// the batch back. The WAL still exists, because SSTables point to values in it.
 #[test]
 fn a_repair_revives_no_refused_batch() {
     let (small, options) = (SmallFs::new(Arc::new(Memory::new()), 64 << 20), options(SMALL));

@@ -241,8 +241,9 @@ fn small_values_leave_no_file_after_a_flush() {
     assert!(with > 0.98 && without < 0.5, "{with:.3} of the segments is alive, {without:.3} without a small part");
 }
 
-/// Tests that a synced write syncs the file to which it was written. It must sync the other file
-/// of the WAL only if that file has unsynced data.
+/// Tests which files a synced write syncs. A WAL has two files, the segment and the sidecar. The
+/// write must sync the file that got its record, and the other one only if that file has unsynced
+/// data.
 #[test]
 fn only_files_with_unsynced_data_are_synced() {
     let db = kit::store(layout(&[("durability", "sync")]));

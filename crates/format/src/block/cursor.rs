@@ -354,8 +354,9 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Decodes the entries from a restart point up to the offset `end`, and moves the cursor to the
-    /// last of them. At the start of the block there are none, and the cursor loses its position.
+    /// Decodes the entries from the given restart point up to the offset `end`, and moves the
+    /// cursor to the last of them. If `end` is the start of the block, there is no such entry, and
+    /// the cursor becomes invalid.
     fn read_back(&mut self, block: &Block, end: usize) -> Result<(), Corrupt> {
         let restarts = block.restarts_before(end);
         if restarts == 0 {

@@ -52,8 +52,9 @@ fn address<T>(of: &[T]) -> u64 {
     of.as_ptr().expose_provenance() as u64
 }
 
-/// Loads `program` as an iterator of the type that kernel function `function` declares. If the
-/// kernel rejects the program, the error contains the last line of the verifier's log.
+/// Loads `program`, a BPF program that the kernel calls once for each of its objects of one kind
+/// (a BPF iterator). The kernel function `function` declares the kind, for instance all tasks. If
+/// the kernel rejects the program, the error contains the last line of the verifier's log.
 pub fn load(program: &[u64], function: u32) -> io::Result<OwnedFd> {
     // The kernel allows its helpers that read kernel memory only in programs with a GPL-compatible
     // license.

@@ -58,8 +58,8 @@ impl TextLog {
         let file = File::from(openat(&*self.directory, LOG, how, Mode::from_bits_truncate(0o666))?);
         let found = fstat(&file)?;
         let kind = SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT;
-        // A file with a second name may be more than the `LOG` of this store, so nothing is written
-        // to it.
+        // A `LOG` that has a second hard link may be another program's file under its other name,
+        // so nothing is written to it.
         if kind == SFlag::S_IFREG && found.st_nlink == 1 { Ok(file) } else { Err(Errno::EINVAL) }
     }
 }

@@ -112,8 +112,8 @@ pub fn problems_of_device(path: &Path) -> Vec<String> {
         .expect("a device that reads")
 }
 
-/// Returns the medium that corresponds to [`Place::any`] and records its writes. It is for suites
-/// that cut the power.
+/// Returns the simulated medium (a directory, a device, or both) on which [`Place::any`] creates
+/// stores. It records every write, so that suites can cut the power after any of them.
 pub fn medium() -> Medium {
     match env::var("TERRACE_TEST_PLACE").as_deref() {
         Err(_) | Ok("memory") => Medium::Directory(Rules::Ext4),
