@@ -49,8 +49,8 @@ pub fn last(level_bytes: &[u64; LEVELS]) -> usize {
 }
 
 /// Returns the number of the last level that the store should have, so that level 1 stays within
-/// four times `base`. At most `base` bytes of level 0 are included, because a larger level 0
-/// consists mostly of overwrites.
+/// four times `base`. Of level 0, at most `base` bytes count, because a larger level 0 consists
+/// mostly of overwrites.
 pub fn last_needed(base: u64, level_bytes: &[u64; LEVELS]) -> usize {
     let (total, sizes) =
         (sum(&level_bytes[1..]).saturating_add(level_bytes[0].min(base)), LevelTargets::from_first(base));

@@ -117,7 +117,7 @@ fn newest(busy: &[bool], count: usize) -> Option<Range<usize>> {
 }
 
 /// Returns for each run whether it is busy: one of its tables is an input of a running compaction,
-/// or of one that ended because of damage.
+/// or of a compaction that damage has ended.
 fn busy_runs(ctx: &Situation<'_>) -> Vec<bool> {
     let position = |(level, table): (usize, &Arc<TableRef>)| (level, run_number(level, table));
     let busy: BTreeSet<_> = ctx.busy.tables().filter_map(|id| ctx.version.find(id).map(position)).collect();

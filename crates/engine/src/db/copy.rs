@@ -15,8 +15,8 @@ pub struct Copied {
     pub pairs: u64,
     /// Bytes of the keys and values of the written pairs.
     pub bytes: u64,
-    /// The last key of the column family that is being copied that is in the target store: this
-    /// copy has written it, or an interrupted copy that this one continues.
+    /// The last key that is in the target store, of the column family that is being copied. It was
+    /// written by this copy, or by an interrupted copy that this one continues.
     pub last: Option<Vec<u8>>,
     /// The key after which the copy resumed an earlier, interrupted copy.
     pub resumed_after: Option<Vec<u8>>,

@@ -122,8 +122,8 @@ impl Db {
     }
 
     /// Reads the external tables at `paths` and writes their entries, with the sequence number
-    /// `seq`, to tables of this store. If `few` is set, these are as few tables as possible,
-    /// otherwise tables of the usual size.
+    /// `seq`, to new tables of this store. With `few`, or for level 0, it writes as few tables as
+    /// possible, otherwise tables of the target size.
     fn prepare<P: AsRef<Path>>(&self, family: FamilyId, paths: &[P], seq: SeqNo, few: bool) -> Result<Prepared> {
         let mut foreign = Vec::new();
         let opened: Result<()> = paths.iter().try_for_each(|path| {

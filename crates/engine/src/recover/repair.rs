@@ -146,8 +146,8 @@ impl StoreScan {
     }
 }
 
-/// Adds to `lost` the losses that it does not have yet. Each scan reads the same WALs and
-/// manifests, and finds the same losses in them.
+/// Adds to `lost` the losses of `found` that it does not contain yet. The scans of all column
+/// families read the same WALs and manifests, and find the same losses in them.
 fn add_new(lost: &mut Vec<Lost>, found: Vec<Lost>) {
     for loss in found {
         if !lost.contains(&loss) {

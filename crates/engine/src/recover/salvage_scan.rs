@@ -93,7 +93,7 @@ pub struct SalvageScan {
     /// The range tombstones found. The repair uses each of them, whatever file it was found in,
     /// because a range tombstone deletes only older entries.
     pub range_tombstones: RangeTombstones,
-    /// Whether a damaged table may hold range tombstones that cannot be read.
+    /// Whether a damaged table may contain range tombstones that cannot be read.
     may_delete_ranges: bool,
     /// Number of WALs of which at least one entry was read.
     pub logs_read: u64,

@@ -23,8 +23,8 @@ impl Segment {
         self.bytes.saturating_sub(self.live)
     }
 
-    /// Returns the segment with `hidden` of its live bytes (bytes of values that only shadowed
-    /// entries reference) counted as garbage.
+    /// Returns the segment with `hidden` of its live bytes counted as garbage: the bytes of values
+    /// that only shadowed entries reference.
     pub fn with_shadowed(self, hidden: u64) -> Segment {
         Segment { live: self.live.saturating_sub(hidden), ..self }
     }

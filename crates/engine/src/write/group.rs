@@ -377,7 +377,7 @@ mod tests {
         assert_eq!((list.leader_state, list.writers.len(), queue.queue_len()), (Some(1600), 0, 0));
     }
 
-    /// A writer with an exclusive request leads alone, between two write groups.
+    /// Tests that a writer with an exclusive request joins no write group, but leads alone.
     #[test]
     fn an_exclusive_request_joins_no_group() {
         let queue = Queue::new(0);

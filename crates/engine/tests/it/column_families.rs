@@ -244,8 +244,8 @@ fn numbers_of_families_are_not_used_twice() {
     }
 }
 
-/// Runs a random history on several families and compares each with a model. Deletes, compactions,
-/// snapshots and size estimates of one family must not affect the others.
+/// Tests a random history of several column families and compares each family with a model.
+/// Deletes, compactions, snapshots and size estimates of one family must not affect the others.
 #[test]
 fn a_random_history_of_families_equals_its_model() {
     let mut options = plain(TIGHT);

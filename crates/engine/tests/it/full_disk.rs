@@ -193,9 +193,9 @@ impl Run<'_> {
     }
 }
 
-/// Repeats the history. In each run the disk is full from another call on: from every `sample`-th
-/// call, or in a full run from every `full`-th call. Does nothing if such a store is not possible
-/// in this place.
+/// Runs the history many times. In each run the disk is full from another file system call on:
+/// from every `sample`-th call, or if all cases are run from every `full`-th call. Does nothing if
+/// a store at this place cannot have the options of `how`.
 fn campaign(how: How, faults: &[Fault], sample: usize, full: usize) {
     if kit::is_refused(&how.options()) {
         return;

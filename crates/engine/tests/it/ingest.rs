@@ -202,8 +202,8 @@ fn an_ingest_is_atomic_under_concurrent_writes() {
     assert_eq!(files.len(), 20, "the tables stay where they were");
 }
 
-/// Cuts the power after every step of the disk before, during and after an ingest. The ingest must
-/// be in the store as a whole or not at all.
+/// Tests a power cut after every step of the disk before, during and after an ingest. After the
+/// cut, the store must contain either the whole ingest or nothing of it.
 #[test]
 fn a_power_cut_leaves_a_prefix_in_which_an_ingest_is_one_step() {
     let folder = tempfile::tempdir().unwrap();
