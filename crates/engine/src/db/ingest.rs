@@ -35,8 +35,9 @@ pub struct Ingested {
     pub level: usize,
 }
 
-/// An ingest into level 0 writes one table up to this size in bytes. Each table of level 0 is a
-/// sorted run that reads have to search, so an ingest into level 0 should have few tables.
+/// An ingest into level 0 writes tables of up to this size in bytes, so usually only one. Each
+/// table of level 0 is a sorted run that reads have to search, so an ingest into level 0 should
+/// have few tables.
 const LEVEL_0_TABLE_BYTES: u64 = 1 << 30;
 
 /// The SSTables into which an ingest has rewritten its entries. They are in this store, but no

@@ -407,7 +407,8 @@ fn the_feed_of_updates_names_families() {
     let update = db.updates_since(0).unwrap().next().unwrap().unwrap();
     let op = update.batch.ops().next().unwrap();
     assert_eq!((op.split().0.0, op.split().1), (1, terrace::Op::Put(b"1", b"ann")));
-    // Neither alone nor together with operations on families of the open store.
+    // The store must refuse the batch of an update, both alone and together with operations on
+    // families of the open store.
     let (mut before, mut after) = (WriteBatch::new(), update.batch.clone());
     before.put_cf(&families[0], "position", "1").append(&update.batch);
     after.put_cf(&families[0], "position", "1");

@@ -270,7 +270,7 @@ impl Run<'_> {
 /// plan. Each run must end within ten minutes on any machine.
 fn campaign(mut plans: Vec<(String, Plan)>, how: How) {
     if kit::medium() != Medium::Directory(Rules::Ext4) {
-        // The distance is odd, because plans may be listed in pairs.
+        // Plans may be listed in pairs. With an odd distance, both kinds of plans are run.
         plans = plans.into_iter().step_by(13).collect();
     }
     let states: Arc<Vec<Model>> = Arc::new(states(SEED, BATCHES));

@@ -239,7 +239,7 @@ fn unsynced_bytes_are_bounded_on_a_small_disk() {
     let options = reserving(
         &[&slow[..], &[("compression", "none"), ("max_write_buffer_number", "8"), ("reserve_bytes", "64KiB")]].concat(),
     );
-    // The puts are more than a memtable together.
+    // One call puts more than a memtable can contain.
     let fill = |db: &Db, n: u8| (0..4).for_each(|part| db.put([n, part], noise(20_000)).unwrap());
     let unsynced = |releases: bool| {
         let fs: Arc<dyn FileSystem> = Arc::new(SmallFs::new(Arc::new(Memory::new()), DISK));
