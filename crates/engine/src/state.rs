@@ -165,7 +165,7 @@ pub struct DbInner {
     pub policy: Box<dyn Policy>,
     /// Counters for statistics.
     pub stats: Counters,
-    /// The snapshots that are held.
+    /// The snapshots that exist.
     pub snapshots: Arc<Snapshots>,
     /// The view that readers load. A job replaces it under the state lock.
     pub view: ArcSwap<View>,

@@ -7,12 +7,12 @@
 //! shadows all older entries of the key, so a compaction keeps only one entry per key and stripe.
 use terrace_format::{KeyOrder, Kind, SeqNo, key::Parsed};
 
-/// The sequence numbers at which readers may read now or later: the sequence numbers of the held
-/// snapshots, and every sequence number from `visible` on. They divide the history into snapshot
-/// stripes.
+/// The sequence numbers at which readers may read now or later: the sequence numbers of the
+/// existing snapshots, and every sequence number from `visible` on. They divide the history into
+/// snapshot stripes.
 #[derive(Clone, Debug, Default)]
 pub struct SnapshotStripes {
-    /// Sequence numbers of held snapshots, ascending.
+    /// Sequence numbers of existing snapshots, ascending.
     snapshots: Vec<SeqNo>,
     /// The lowest sequence number at which a future reader may read.
     visible: SeqNo,

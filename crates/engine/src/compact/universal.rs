@@ -41,8 +41,8 @@ pub struct Universal {
     size_ratio: u64,
     /// The smallest number of runs that a compaction by size ratio merges.
     min_merge_width: usize,
-    /// The limit of space amplification. When all runs but the oldest have this percentage of the
-    /// oldest run's bytes, all runs are merged.
+    /// The limit of space amplification. All runs are merged when the runs without the oldest one
+    /// have together at least this percentage of the oldest run's bytes.
     max_size_amplification_percent: u64,
 }
 

@@ -180,8 +180,8 @@ impl<'a> OutputBuilder<'a> {
     }
 
     /// Writes the range tombstones that begin before the user key `next`. A range tombstone that
-    /// extends beyond `next` is cut at `next`, because tables do not overlap and each table holds
-    /// all range tombstones for its keys.
+    /// extends beyond `next` is cut at `next`, because tables do not overlap and each table
+    /// contains all range tombstones for its keys.
     fn write_range_tombstones(&mut self, next: Option<&[u8]>) -> Result<()> {
         let order = &self.shared.order;
         while let Some(first) = self.ranges.front_mut() {

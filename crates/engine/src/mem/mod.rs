@@ -323,8 +323,9 @@ mod tests {
         batch.set_sequence(SeqNo(100));
         mem.insert(&batch);
         assert!(mem.range_tombstones().fragments().iter().all(|fragment| fragment.sequences.len() <= 2));
-        // The test batch has a range tombstone before each put. It begins at the key of this put,
-        // so the newest range tombstone that covers a key is the one before the put of the key.
+        // The test batch has a range tombstone before each put. This range tombstone begins at the
+        // key of the put, so the newest range tombstone that covers a key is the one before the put
+        // of the key.
         let newest = |n: u64, at: u64| mem.newest_range_tombstone(format!("key{n:04}").as_bytes(), SeqNo(at));
         assert_eq!([newest(999, 3000), newest(0, 3000), newest(5, 3000)], [SeqNo(2098), SeqNo(100), SeqNo(110)]);
         assert_eq!([newest(999, 99), newest(0, 8)], [SeqNo(7); 2], "an older snapshot sees only the older tombstone");

@@ -102,8 +102,8 @@ impl StoreScan {
             scans.push(SalvageScan::of(from, options, *id)?);
         }
         if scans.len() > 1 {
-            // Together, the WAL entries of many families could take much memory, so the scans do
-            // not keep them.
+            // Together, the WAL entries of many families could take much memory, so they are
+            // dropped here and read again later.
             scans.iter_mut().for_each(SalvageScan::forget_entries);
         }
         Ok(StoreScan { scans, families })

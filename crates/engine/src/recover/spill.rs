@@ -23,7 +23,7 @@ use terrace_storage::{
     placement::{Bytes, Cursor, Storage, TableMeta, TableReadOptions},
 };
 
-/// Bytes of WAL entries that a repair holds in memory, unless the options allow more for one
+/// Bytes of WAL entries that a repair keeps in memory, unless the options allow more for one
 /// memtable. The value is a compromise: a repair with 4 GiB of WALs writes about 90 sorted runs,
 /// and the cursors on them need 50 MiB (about 0.6 MiB each). Merging runs into larger ones would
 /// bound this memory.
@@ -217,7 +217,7 @@ impl<'a> Spilled<'a> {
     }
 
     /// Returns a reader for each sorted run, at its first entry. Each reader comes with a flag:
-    /// whether the repair uses the run's entries for all keys.
+    /// whether the repair uses all entries of the run.
     pub fn runs(&self) -> Result<Vec<(Run<'_>, bool)>> {
         self.runs.iter().map(|run| Ok((Run::open(self.to, run)?, run.named))).collect()
     }

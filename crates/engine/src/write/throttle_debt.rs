@@ -8,8 +8,8 @@ use std::time::Duration;
 /// determine the p99.9 latency of delayed writes (decision 29).
 const SLEEP_MIN: f64 = 16e-6;
 /// Longest sleep of one write, in seconds, whatever the size of the write. Debt above this limit
-/// is dropped. If a sleep takes longer than the debt, the excess is a credit of at most the same
-/// amount.
+/// is dropped. If a sleep takes longer than the debt, the excess is a credit, which has the same
+/// limit.
 const SLEEP_MAX: f64 = 50e-3;
 
 /// The throttle debt of a store. All fields are in seconds.

@@ -297,7 +297,7 @@ fn a_disk_full_of_obsolete_files_stops_no_write() {
 }
 
 /// Tests that the reserve is allocated again by the job that freed the space. This job ran while
-/// the reserve was in use, and no later commit job follows that could do it.
+/// the reserve was in use, and no later commit job follows that could allocate the reserve.
 #[test]
 fn a_job_that_used_the_reserve_restores_it() {
     let disk = SmallFs::new(Arc::new(CrashFs::new(Rules::Ext4)), LARGE);
