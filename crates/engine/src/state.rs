@@ -136,7 +136,7 @@ pub struct DbInner {
     pub options: Options,
     /// The order of user keys.
     pub order: KeyOrder,
-    /// The storage that holds all files.
+    /// The storage that contains all files.
     pub storage: Arc<dyn Storage>,
     /// The feature flags that the manifest must contain.
     pub requires: Vec<String>,

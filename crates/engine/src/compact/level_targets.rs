@@ -26,7 +26,7 @@ impl LevelTargets {
     /// Computes target sizes from the last level upwards (dynamic level bytes). `level_bytes` are
     /// the bytes of each level. The last non-empty level is never due. The target of each level
     /// above it is a tenth of the target of the level below, but at least `base`; for this purpose
-    /// the last level is treated as if it held all bytes of the store. Obsolete entries are
+    /// the last level is treated as if it contained all bytes of the store. Obsolete entries are
     /// therefore a small share of a store of any size. Source of the idea: RocksDB's
     /// `level_compaction_dynamic_level_bytes`.
     pub fn from_last(base: u64, level_bytes: &[u64; LEVELS]) -> LevelTargets {

@@ -23,11 +23,10 @@ pub struct Copied {
 }
 
 impl Db {
-    /// Writes every pair of the current state into `to`, in key order and without a WAL, one
-    /// column family after the other. With a copy a store can change its layout. `to` should be a
-    /// new store. If it holds the result of an interrupted copy of the same store, the call
-    /// resumes that copy after its last key. `watch` is called with the progress about once per
-    /// megabyte.
+    /// Writes every pair of the current state into `to`, in key order and without a WAL, one column
+    /// family after the other. With a copy a store can change its layout. `to` should be a new
+    /// store. If it contains the result of an interrupted copy of the same store, the call resumes
+    /// that copy after its last key. `watch` is called with the progress about once per megabyte.
     ///
     /// Durability: when this call returns, all pairs survive a power cut. Snapshots and sequence
     /// numbers are not copied.

@@ -56,7 +56,7 @@ pub struct Readable {
     pub meta: TableMeta,
     /// Whether the repair uses all entries of the table. False for a leftover (a table that the
     /// manifest does not name), whose entries are used only for lost keys and for sequence numbers
-    /// above the base.
+    /// above the manifest's base.
     pub named: bool,
     /// First and last internal key in the readable part.
     pub bounds: (Vec<u8>, Vec<u8>),

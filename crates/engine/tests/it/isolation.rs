@@ -513,7 +513,7 @@ fn conflicts_within_one_write_group_are_found() {
 }
 
 /// Tests detached scans, which bindings of languages without lifetimes use. A scan must find the
-/// right first key, and no commit may succeed while a scan is open.
+/// right first key, and its transaction must not commit while the scan is open.
 #[test]
 fn detached_scans_are_watched_and_must_end_before_the_commit() {
     let db = Db::open_in_memory(Options::default()).unwrap();
