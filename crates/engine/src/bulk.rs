@@ -102,8 +102,8 @@ impl<'a> BulkTableWriter<'a> {
 impl Drop for BulkTableWriter<'_> {
     fn drop(&mut self) {
         for meta in &self.metas {
-            // An error of a removal is ignored, because the next open of the store removes these
-            // files too. No other table references the value-log segments in this list.
+            // Removes the table and its value-log segments, which no other table references. An
+            // error is ignored, because the next open of the store removes the remaining files.
             let referred = meta.refs.iter().map(|(object, _)| *object);
             referred.chain([ObjectId::Table(meta.id)]).for_each(|object| drop(self.to.remove(object)));
         }

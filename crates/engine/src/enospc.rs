@@ -1,4 +1,4 @@
-//! Handling of a full disk (ENOSPC): frees the space that the engine holds only for safety, waits
+//! Handling of a full disk (ENOSPC): frees the space that the engine keeps only for safety, waits
 //! for jobs and readers that may free more space, and retries the failed operation.
 //!
 //! ```text
@@ -75,7 +75,7 @@ impl DbInner {
         self.storage.free_bytes().is_none_or(|free| free >= bytes.saturating_add(room))
     }
 
-    /// Frees the space that the engine holds for the case of a full disk: the reserve, and the
+    /// Frees the space that the engine keeps for the case of a full disk: the reserve, and the
     /// obsolete files of pending edits. The reserve stays released as long as the returned guard
     /// exists.
     fn reclaim_space(self: &Arc<Self>) -> Result<ReserveGuard<'_>> {

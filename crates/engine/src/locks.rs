@@ -164,8 +164,8 @@ mod tests {
         assert!(waiting.join().unwrap().unwrap());
     }
 
-    /// If one transaction waits for a lock, the transaction that releases the lock cannot take it
-    /// again first.
+    /// Tests that a released lock passes to the transaction that waits for it. The transaction that
+    /// released the lock must not be able to take it again first.
     #[test]
     fn a_released_lock_passes_to_the_transaction_that_waits() {
         let table = Arc::new(LockTable::default());
@@ -184,8 +184,9 @@ mod tests {
         assert!(table.lock(1, &key("a"), Duration::ZERO).unwrap() && table.waits.lock().is_empty());
     }
 
-    /// Two threads of transaction 2 wait for one lock. The first thread gives up, and the second
-    /// still gets the lock. Its release passes the lock to no transaction that has ended.
+    /// Tests two threads of one transaction that wait for the same lock. If the first thread gives
+    /// up, the second must still get the lock. The release of this lock must not pass it to a
+    /// transaction that has ended.
     #[test]
     fn two_threads_of_a_transaction_may_wait_for_one_lock() {
         let table = Arc::new(LockTable::default());

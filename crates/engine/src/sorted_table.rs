@@ -46,8 +46,9 @@ pub struct SortedTable {
 }
 
 impl SortedTableWriter {
-    /// Creates the file `path`, which must not exist. The writer uses the key order in `options`,
-    /// which must be that of the store, and the options for blocks, compression and filters.
+    /// Creates the file `path`, which must not exist. The writer uses from `options` the key order
+    /// and the options for blocks, compression and filters. The key order must be that of the store
+    /// into which the table will be ingested.
     ///
     /// # Errors
     /// [`Error::Io`] if the file exists or cannot be created.

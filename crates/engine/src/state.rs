@@ -136,7 +136,7 @@ pub struct DbInner {
     pub options: Options,
     /// The order of user keys.
     pub order: KeyOrder,
-    /// The storage that holds all files.
+    /// The storage that contains all files.
     pub storage: Arc<dyn Storage>,
     /// The feature flags that the manifest must contain.
     pub requires: Vec<String>,
@@ -165,7 +165,7 @@ pub struct DbInner {
     pub policy: Box<dyn Policy>,
     /// Counters for statistics.
     pub stats: Counters,
-    /// The snapshots that are held.
+    /// The snapshots that exist.
     pub snapshots: Arc<Snapshots>,
     /// The view that readers load. A job replaces it under the state lock.
     pub view: ArcSwap<View>,

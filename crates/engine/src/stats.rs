@@ -201,7 +201,7 @@ pub struct Statistics {
     pub memory: MemoryStatistics,
     /// The number of immutable memtables that wait for their flush.
     pub sealed_memtables: u64,
-    /// The number of snapshots that are held.
+    /// The number of snapshots that exist.
     pub snapshots: u64,
     /// The number of pending edits: version edits that are not in the manifest yet.
     pub pending_edits: u64,

@@ -9,8 +9,8 @@ use terrace_storage::{
     placement::{Cursor, Storage, TableReadOptions},
 };
 
-/// The maximum number of misplaced versions of keys that the check reports one by one. It reports
-/// only the number of all further ones.
+/// The maximum number of misplaced key versions that the check reports one by one. Of the other
+/// misplaced versions it reports only the number.
 const REPORTED_MAX: usize = 10;
 
 /// Merges all entries of `version` and returns two kinds of problems. The first kind is a key that

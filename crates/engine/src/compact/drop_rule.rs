@@ -7,12 +7,12 @@
 //! shadows all older entries of the key, so a compaction keeps only one entry per key and stripe.
 use terrace_format::{KeyOrder, Kind, SeqNo, key::Parsed};
 
-/// The sequence numbers at which readers may read now or later: the sequence numbers of the held
-/// snapshots, and every sequence number from `visible` on. They divide the history into snapshot
-/// stripes.
+/// The sequence numbers at which readers may read now or later: the sequence numbers of the
+/// existing snapshots, and every sequence number from `visible` on. They divide the history into
+/// snapshot stripes.
 #[derive(Clone, Debug, Default)]
 pub struct SnapshotStripes {
-    /// Sequence numbers of held snapshots, ascending.
+    /// Sequence numbers of existing snapshots, ascending.
     snapshots: Vec<SeqNo>,
     /// The lowest sequence number at which a future reader may read.
     visible: SeqNo,
@@ -67,7 +67,7 @@ impl DropRule {
     }
 
     /// Returns whether the compaction may drop `entry`. The callback `is_bottom` returns true if no
-    /// older sorted run outside the compaction can hold an entry of the key.
+    /// older sorted run outside the compaction can contain an entry of the key.
     pub fn entry(&mut self, order: &KeyOrder, entry: &Parsed<'_>, is_bottom: impl FnOnce() -> bool) -> bool {
         self.begins = self.last_user.as_deref().is_none_or(|last| order.user(last, entry.user).is_ne());
         if self.begins {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     proptest! {
-        /// Checks the definition of the drop rule: each reader sees the same entries before and
+        /// Tests the definition of the drop rule: each reader sees the same entries before and
         /// after a compaction.
         #[test]
         fn every_reader_sees_the_same_as_before(mut seqs in vec((1..30_u64, any::<bool>()), 1..12), mut snapshots in vec(0..20_u64, 0..5), bottom: bool) {

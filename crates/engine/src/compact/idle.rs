@@ -40,8 +40,8 @@ impl IdleDetector {
         self.long_idle = long_idle;
     }
 
-    /// Adds a caller that waits until all background work is done. While any caller waits, work
-    /// that otherwise needs an idle store may start too.
+    /// Adds a caller that waits until no background work is left. While any caller waits, work that
+    /// otherwise starts only in an idle store may start at once.
     pub fn wait(&mut self) {
         self.waiters += 1;
     }

@@ -86,8 +86,8 @@ pub fn overlapping(ctx: &Situation<'_>, level: usize, range: &KeyRange<'_>) -> V
 }
 
 /// Plans the rewrite in place of one table of `level`. This is the first table that has keys of
-/// `range`, starts after the user key `after`, and has a number below `older`. All tables of the
-/// level that share a user key with it are inputs too.
+/// `range`, starts after the user key `after` if there is one, and has a file number below
+/// `older`. All other tables of the level that share a user key with this table are inputs too.
 pub fn rewrite_in_place(
     ctx: &Situation<'_>,
     level: usize,

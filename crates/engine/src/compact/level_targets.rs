@@ -26,7 +26,7 @@ impl LevelTargets {
     /// Computes target sizes from the last level upwards (dynamic level bytes). `level_bytes` are
     /// the bytes of each level. The last non-empty level is never due. The target of each level
     /// above it is a tenth of the target of the level below, but at least `base`; for this purpose
-    /// the last level is treated as if it held all bytes of the store. Obsolete entries are
+    /// the last level is treated as if it contained all bytes of the store. Obsolete entries are
     /// therefore a small share of a store of any size. Source of the idea: RocksDB's
     /// `level_compaction_dynamic_level_bytes`.
     pub fn from_last(base: u64, level_bytes: &[u64; LEVELS]) -> LevelTargets {
@@ -49,8 +49,8 @@ pub fn last(level_bytes: &[u64; LEVELS]) -> usize {
 }
 
 /// Returns the number of the last level that the store should have, so that level 1 stays within
-/// four times `base`. At most `base` bytes of level 0 are included, because a larger level 0
-/// consists mostly of overwrites.
+/// four times `base`. Of level 0, at most `base` bytes count, because a larger level 0 consists
+/// mostly of overwrites.
 pub fn last_needed(base: u64, level_bytes: &[u64; LEVELS]) -> usize {
     let (total, sizes) =
         (sum(&level_bytes[1..]).saturating_add(level_bytes[0].min(base)), LevelTargets::from_first(base));

@@ -1,5 +1,5 @@
 //! The sorted runs that are older than the inputs of a compaction. The compaction drops a
-//! tombstone only if none of these runs can hold an entry that the tombstone shadows.
+//! tombstone only if none of these runs can contain an entry that the tombstone shadows.
 use super::plan::Plan;
 use crate::version::{KeyRange, Run, run_number};
 use std::cmp::Reverse;
@@ -7,7 +7,7 @@ use terrace_format::KeyOrder;
 
 /// The sorted runs that are older than the oldest input of a compaction. A run between the newest
 /// and the oldest input is left out, even if the compaction does not merge it. The reason: a plan
-/// skips such a run only if the run holds no key of the inputs.
+/// skips such a run only if the run contains no key of the inputs.
 pub struct OlderRuns<'a> {
     order: &'a KeyOrder,
     runs: &'a [(usize, Run)],
@@ -26,7 +26,7 @@ impl<'a> OlderRuns<'a> {
         OlderRuns { order, runs: &runs[runs.partition_point(is_newer_or_input)..] }
     }
 
-    /// Returns whether an older run may hold the user key.
+    /// Returns whether an older run may contain the user key.
     pub fn may_hold(&self, user: &[u8]) -> bool {
         let range = KeyRange { from: Some(user), to: Some(user) };
         self.runs.iter().any(|(_, run)| {
@@ -35,7 +35,7 @@ impl<'a> OlderRuns<'a> {
         })
     }
 
-    /// Returns whether an older run may hold a key of `range`.
+    /// Returns whether an older run may contain a key of `range`.
     pub fn may_hold_any(&self, range: &KeyRange<'_>) -> bool {
         self.runs.iter().any(|(_, run)| !run.overlapping(self.order, range).is_empty())
     }

@@ -28,8 +28,8 @@ pub struct ShadowStats {
     /// The bytes by which compactions into the deepest level made the tables smaller: inputs minus
     /// outputs.
     reclaimed_bytes: f64,
-    /// The bytes of tables that have entered the tree and that no observed compaction into the
-    /// deepest level represents yet.
+    /// The bytes of new tables for which no compaction into the deepest level has shown yet whether
+    /// they shadow older entries.
     unmerged_bytes: f64,
 }
 

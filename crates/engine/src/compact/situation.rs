@@ -18,8 +18,8 @@ pub struct Situation<'a> {
     pub pointers: &'a Pointers,
     /// The size limits of the tree.
     pub limits: &'a Limits,
-    /// The table numbers that are reserved for outputs of intra-L0 compactions. Each of them is
-    /// the number directly above that of a table in level 0.
+    /// The table numbers that are reserved for outputs of intra-L0 compactions. Each is one higher
+    /// than the number of a table in level 0.
     pub reserved_numbers: &'a BTreeSet<TableId>,
     /// The table whose seek budget is exhausted, with its level; `None` if there is no such table.
     pub seek_hint: Option<(usize, TableId)>,

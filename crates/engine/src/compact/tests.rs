@@ -25,10 +25,10 @@ use terrace_storage::placement::{ObjectId, TableMeta};
 pub use tree::Tree;
 use tree::*;
 
-/// A compaction of level 0, which covers all keys, waits for a running compaction of level 1.
-/// Level 1 is less urgent, but it could start one compaction after another meanwhile, so that the
-/// compaction of level 0 would never start. The reservation of level 0 must prevent these
-/// compactions.
+/// Tests a compaction of level 0 that waits for a running compaction of level 1. Further
+/// compactions of level 1, which are less urgent, must not start meanwhile, because each would
+/// delay the waiting compaction again. The reservation of the compaction of level 0, which covers
+/// all keys, must prevent them.
 #[test]
 fn a_less_urgent_compaction_does_not_block_a_reserved_one() {
     let limits = Limits {
@@ -69,8 +69,9 @@ fn a_less_urgent_compaction_does_not_block_a_reserved_one() {
     assert_eq!(tree.running.iter().map(|plan| plan.level).collect::<Vec<_>>(), [0], "now level 0 is compacted");
 }
 
-/// Level 0 is due by its bytes only in an idle store. While a workload overwrites the same keys,
-/// compactions of level 0 into level 1 would write much and reclaim little.
+/// Tests that a compaction of level 0 is due because of the bytes of level 0 only in an idle
+/// store. While a workload overwrites the same keys, compactions of level 0 into level 1 would
+/// write much and reclaim little.
 #[test]
 fn level_0_is_due_by_bytes_only_in_an_idle_store() {
     let limits = Limits {
@@ -106,9 +107,9 @@ fn tables_that_overlap_several_ranges_count_once() {
     assert_eq!(bytes(&[(0, 149), (30, 30)]), 10_000);
 }
 
-/// Each run of level 0 has 2000 bytes and overlaps all of level 1, which has tables of 1000 bytes.
-/// While level 0 has less than half of the bytes of level 1, a compaction would rewrite too much
-/// of level 1.
+/// Tests that level 0 waits while it has less than half of the bytes of level 1, because its
+/// compaction would rewrite too much of level 1. Many runs or an idle store end the wait. Each run
+/// of level 0 has 2000 bytes and overlaps all of level 1.
 #[test]
 fn level_0_waits_until_it_is_large_enough_or_long_or_the_store_is_idle() {
     let mut limits = Limits {
@@ -187,8 +188,8 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
-    /// Runs a random history. At some steps the compaction policy changes, as if the store was
-    /// reopened with another policy.
+    /// Tests random histories in which the compaction policy may change, as if the store was
+    /// reopened with another policy. Reads must stay correct, and sorted runs must stay few.
     #[test]
     fn any_interleaving_of_policies_keeps_every_read_right_and_bounds_the_runs(
         seed in any::<u64>(),
@@ -264,8 +265,8 @@ fn an_edit_may_list_the_tables_of_its_runs_in_any_order() {
     assert_eq!(runs, [vec![user(20), user(40), user(60)], vec![user(20), user(40)], vec![user(50)]], "newest first");
 }
 
-/// A table with an unknown number of entries must count by its bytes, even if other tables of the
-/// level have a known number.
+/// Tests the compaction score of a level that is sized by entries. A table with an unknown number
+/// of entries must count by its bytes, even if other tables of the level have a known number.
 #[test]
 fn tables_with_unknown_entries_count_by_bytes() {
     let table = |id, bytes, entries| {
@@ -289,9 +290,9 @@ fn tables_with_unknown_entries_count_by_bytes() {
     );
 }
 
-/// A rewrite in place must include every older version of its keys in the level. Otherwise the
-/// rewrite would drop a tombstone, and the deleted older version in a table that was left out
-/// would be visible again.
+/// Tests that a rewrite in place includes every older version of its keys in the level. Otherwise
+/// the rewrite could drop a tombstone, and the deleted version of the key in a table that was left
+/// out would be visible again.
 #[test]
 fn a_rewrite_in_place_includes_all_versions_of_its_last_key() {
     let mut tree = Tree::new(0, Limits::default(), 1);
@@ -314,8 +315,9 @@ fn a_rewrite_in_place_includes_all_versions_of_its_last_key() {
     assert_eq!(picked_ids(Some(5), u64::MAX), []);
 }
 
-/// The price of a seek compaction of a level-0 table counts the overlapping bytes of the first
-/// deeper level with an overlap, and the bytes of no other deeper level.
+/// Tests the price of a seek compaction of a level-0 table, in bytes. It must include the
+/// overlapping bytes of the first deeper level with an overlap, and no bytes of any other deeper
+/// level.
 #[test]
 fn a_seek_compaction_is_priced_by_the_first_level_with_an_overlap() {
     let price = |levels| {
@@ -377,8 +379,8 @@ fn tombstones_in_the_last_level_are_dropped_by_a_rewrite_in_place() {
     assert_eq!((plan.level, plan.output_level), (LEVELS - 1, LEVELS - 1));
 }
 
-/// Sums of sizes that a manifest declares saturate at the largest integer. An overflow would panic
-/// in tests.
+/// Tests a manifest whose tables declare huge sizes. Sums of these sizes must saturate at the
+/// largest integer. In tests, an overflow would panic.
 #[test]
 fn any_sizes_in_a_manifest_are_summed_without_overflow() {
     let limits = Limits { target_file_size: u64::MAX / 2, tombstone_compaction_percent: 50, ..Limits::default() };

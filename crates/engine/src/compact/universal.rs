@@ -41,8 +41,8 @@ pub struct Universal {
     size_ratio: u64,
     /// The smallest number of runs that a compaction by size ratio merges.
     min_merge_width: usize,
-    /// The limit of space amplification. When all runs but the oldest have this percentage of the
-    /// oldest run's bytes, all runs are merged.
+    /// The limit of space amplification. All runs are merged when the runs without the oldest one
+    /// have together at least this percentage of the oldest run's bytes.
     max_size_amplification_percent: u64,
 }
 
@@ -117,7 +117,7 @@ fn newest(busy: &[bool], count: usize) -> Option<Range<usize>> {
 }
 
 /// Returns for each run whether it is busy: one of its tables is an input of a running compaction,
-/// or of one that ended because of damage.
+/// or of a compaction that damage has ended.
 fn busy_runs(ctx: &Situation<'_>) -> Vec<bool> {
     let position = |(level, table): (usize, &Arc<TableRef>)| (level, run_number(level, table));
     let busy: BTreeSet<_> = ctx.busy.tables().filter_map(|id| ctx.version.find(id).map(position)).collect();

@@ -52,8 +52,8 @@ pub struct ValueLogGc {
     /// The segments that GC cannot empty because part of them is unreadable. GC does not pick them
     /// again until the store is reopened.
     pub quarantined: BTreeSet<ObjectId>,
-    /// Whether a caller waits until all victims are empty. GC then empties them even if they hold
-    /// little garbage.
+    /// Whether a caller waits until all victims are empty. GC then empties them even if they
+    /// contain little garbage.
     pub forced: bool,
     /// Whether GC ran out of space. GC pauses until space is freed.
     pub out_of_space: bool,
@@ -167,8 +167,8 @@ pub fn oldest(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) ->
     picked.map(|(_, (object, _))| *object).collect()
 }
 
-/// Picks the victims of mode *segments*, none of them in `spared`. GC picks so many that, once
-/// they are removed, the known garbage is well below `percent` of all bytes.
+/// Picks the victims of mode *segments*, none of them in `spared`. GC picks victims until the
+/// known garbage that remains without them is at most three quarters of `percent` of all bytes.
 pub fn victims(segments: &Segments, spared: &BTreeSet<ObjectId>, percent: u64) -> BTreeSet<ObjectId> {
     let all = segments.sum_except(spared);
     let exceeds_limit = |sum: &Segment, percent: u64| exceeds(sum.garbage(), sum.bytes, percent);

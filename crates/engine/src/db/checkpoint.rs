@@ -16,7 +16,7 @@ use terrace_storage::{
 /// The result of a checkpoint: a copy of a store at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// The checkpoint holds every write up to this sequence number, and no other.
+    /// The checkpoint contains every write up to this sequence number, and no other.
     pub sequence: u64,
     /// Number of files (SSTables and value-log segments) that are hard links to the store's own
     /// files. A linked file takes no space as long as the store has the file too.
@@ -41,7 +41,7 @@ impl Db {
     /// # Errors
     /// Damage is not an error: the call reports it in [`RepairReport::lost`].
     ///
-    /// - [`Error::Missing`]: `from` does not exist, or holds no SSTable, WAL or manifest.
+    /// - [`Error::Missing`]: `from` does not exist, or contains no SSTable, WAL or manifest.
     /// - [`Error::Io`]: the permissions of a file in `from` forbid a read.
     /// - [`Error::Invalid`]: `to` is not usable, or the comparator differs.
     ///

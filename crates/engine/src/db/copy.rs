@@ -15,19 +15,18 @@ pub struct Copied {
     pub pairs: u64,
     /// Bytes of the keys and values of the written pairs.
     pub bytes: u64,
-    /// The last key of the column family that is being copied that is in the target store: this
-    /// copy has written it, or an interrupted copy that this one continues.
+    /// The last key that is in the target store, of the column family that is being copied. It was
+    /// written by this copy, or by an interrupted copy that this one continues.
     pub last: Option<Vec<u8>>,
     /// The key after which the copy resumed an earlier, interrupted copy.
     pub resumed_after: Option<Vec<u8>>,
 }
 
 impl Db {
-    /// Writes every pair of the current state into `to`, in key order and without a WAL, one
-    /// column family after the other. With a copy a store can change its layout. `to` should be a
-    /// new store. If it holds the result of an interrupted copy of the same store, the call
-    /// resumes that copy after its last key. `watch` is called with the progress about once per
-    /// megabyte.
+    /// Writes every pair of the current state into `to`, in key order and without a WAL, one column
+    /// family after the other. With a copy a store can change its layout. `to` should be a new
+    /// store. If it contains the result of an interrupted copy of the same store, the call resumes
+    /// that copy after its last key. `watch` is called with the progress about once per megabyte.
     ///
     /// Durability: when this call returns, all pairs survive a power cut. Snapshots and sequence
     /// numbers are not copied.

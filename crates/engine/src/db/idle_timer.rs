@@ -57,8 +57,8 @@ struct Observed {
 /// The result of a tick.
 #[derive(Debug, PartialEq, Eq)]
 struct TickResult {
-    /// Whether this tick is the first tick after the last write that found no new write: the store
-    /// begins to be idle.
+    /// Whether the store begins to be idle at this tick: after the last write, this is the first
+    /// tick that found no new write.
     idle_begins: bool,
     /// Whether the store has been idle for a long time. The field has a value only if the answer
     /// has changed since the last tick, or if a round ends at this tick.
@@ -231,8 +231,8 @@ mod tests {
         assert_eq!(look(11, false).long, Some(false));
     }
 
-    /// A put blocks in its sync, and no further write arrives. Background work that needs an idle
-    /// store must not start while the put is blocked.
+    /// Tests a put that blocks in its sync while no further write arrives. Background work that
+    /// needs an idle store must not start before the put returns.
     #[test]
     fn optional_work_does_not_start_while_a_writer_is_blocked() {
         let (began, begun) = mpsc::channel();

@@ -35,8 +35,9 @@ pub struct Ingested {
     pub level: usize,
 }
 
-/// An ingest into level 0 writes one table up to this size in bytes. Each table of level 0 is a
-/// sorted run that reads have to search, so an ingest into level 0 should have few tables.
+/// An ingest into level 0 writes tables of up to this size in bytes, so usually only one. Each
+/// table of level 0 is a sorted run that reads have to search, so an ingest into level 0 should
+/// have few tables.
 const LEVEL_0_TABLE_BYTES: u64 = 1 << 30;
 
 /// The SSTables into which an ingest has rewritten its entries. They are in this store, but no
@@ -122,8 +123,8 @@ impl Db {
     }
 
     /// Reads the external tables at `paths` and writes their entries, with the sequence number
-    /// `seq`, to tables of this store. If `few` is set, these are as few tables as possible,
-    /// otherwise tables of the usual size.
+    /// `seq`, to new tables of this store. With `few`, or for level 0, it writes as few tables as
+    /// possible, otherwise tables of the target size.
     fn prepare<P: AsRef<Path>>(&self, family: FamilyId, paths: &[P], seq: SeqNo, few: bool) -> Result<Prepared> {
         let mut foreign = Vec::new();
         let opened: Result<()> = paths.iter().try_for_each(|path| {

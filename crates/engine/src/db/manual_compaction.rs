@@ -65,9 +65,9 @@ impl ManualCompaction<'_> {
                 self.compact_level_down(level, range)?;
                 continue;
             }
-            // Automatic compactions may have moved tables to levels below the deepest level in the
-            // meantime. A table of this level that overlaps such a table has newer entries, so it
-            // is compacted down too.
+            // Meanwhile automatic compactions may have moved tables to levels below the level
+            // `deepest`. A table of the level `level` that overlaps such a table has newer entries,
+            // so it is compacted down too.
             for table in self.below(level, range) {
                 self.compact_level_down(level, &table.span())?;
             }

@@ -82,8 +82,8 @@ fn close_starts_no_compaction() {
     assert_eq!(begun.load(SeqCst), 0, "a compaction BEGAN in a close");
 }
 
-/// A listener may request the store's statistics, which takes the state lock. Therefore the engine
-/// must call listeners without any lock.
+/// Tests that the engine calls event listeners while it has no lock. A listener may request the
+/// store's statistics, which takes the state lock.
 #[test]
 fn a_listener_is_called_under_no_lock() {
     let store: Arc<OnceLock<Weak<DbInner>>> = Arc::default();
@@ -111,8 +111,8 @@ fn a_listener_is_called_under_no_lock() {
     assert_eq!(*locked.lock(), Vec::<String>::new(), "events under a LOCK");
 }
 
-/// A pending edit waits for further edits to join its batch. During the wait, the waiting thread
-/// must not search for compactions again and again under the state lock.
+/// Tests a thread that waits because a pending edit waits for further edits to join its batch.
+/// Meanwhile the thread must not search for compactions again and again under the state lock.
 #[test]
 fn a_pending_edit_does_not_plan_compactions() {
     let options = tight();
@@ -195,8 +195,8 @@ fn other_writers_proceed_while_a_synced_put_syncs_closed_wals() {
     db.close().expect("close");
 }
 
-/// The sync of a closed WAL fails after another thread has made this WAL obsolete. No write is
-/// lost, so the failure must not stop the store.
+/// Tests a sync of a closed WAL that fails after another thread has made this WAL obsolete. The
+/// entries of the WAL are in durable tables, so the failure must not stop the store.
 #[test]
 fn the_sync_of_a_wal_that_became_obsolete_may_fail() {
     let db = Db::open_in_memory(tight()).expect("open");
@@ -212,8 +212,8 @@ fn the_sync_of_a_wal_that_became_obsolete_may_fail() {
     db.close().expect("close");
 }
 
-/// A tombstone compaction is optional. On a nearly full disk it would take the space that writers
-/// need, and a write without space would stop the store.
+/// Tests that no tombstone compaction starts on a nearly full disk. It is optional, but would take
+/// the space that writers need, and a write without space would stop the store.
 #[test]
 fn tombstone_compactions_leave_space_to_writers() {
     let (mut options, begun) = counting_compactions(tight());
@@ -254,9 +254,9 @@ fn tombstone_compactions_leave_space_to_writers() {
     db.close().expect("close");
 }
 
-/// No compaction of a column family that is being dropped starts, so the sorted runs of this
-/// family must not stop writers. Of the remaining families, the one with the most runs is
-/// compacted first.
+/// Tests that the sorted runs of a column family that is being dropped do not stop writers. No
+/// compaction of this family starts, so its runs would never become fewer. Of the remaining
+/// families, the one with the most runs must be compacted first.
 #[test]
 fn a_family_that_is_dropped_stops_no_writer() {
     let mut options = tight();

@@ -19,8 +19,8 @@ pub fn change_family(shared: &Arc<DbInner>, change: FamilyChange) -> Result<()> 
     let mut slot = shared.manifest.lock();
     let manifest = slot.as_mut().expect("a store open for writing has a manifest");
     let edit = Edit { requires: vec![COLUMN_FAMILIES.into()], families: vec![change.clone()], ..Edit::default() };
-    // After a failed append, the manifest may contain the change or not, so nothing else may be
-    // recorded in it.
+    // After a failed append, it is unknown whether the manifest contains the change. The store
+    // stops, so that no edit follows.
     append_now(shared, manifest, &edit).inspect_err(|error| shared.fail(error))?;
     let removable = {
         let mut state = shared.state.lock();

@@ -108,7 +108,7 @@ pub fn run_now(shared: &Arc<DbInner>) -> Result<()> {
 }
 
 /// Commits one batch of edits. Returns how many of them became durable in the manifest. The
-/// listener is called without any lock held.
+/// function has no lock when it calls the listener.
 fn commit_batch(shared: &Arc<DbInner>) -> Result<usize> {
     let free = shared.free_bytes();
     let (due, stops_writers) = {

@@ -99,7 +99,7 @@ impl<'a> DropFilter<'a> {
 
     /// Returns the range tombstones that the compaction keeps. A range tombstone is kept if some
     /// reader sees it but does not see the next newer tombstone of the same range. The newest range
-    /// tombstone that all readers see is dropped if no older run can hold a key in its range.
+    /// tombstone that all readers see is dropped if no older run can contain a key in its range.
     pub fn kept_range_tombstones(&self) -> Vec<Fragment> {
         let DropFilter { older, rule, .. } = self;
         let (mut kept, oldest_reader) = (self.ranges.clone(), rule.readers().oldest());

@@ -49,7 +49,7 @@ impl Waiting {
     /// Returns the bytes of the WALs that become obsolete with this flush.
     fn log_bytes(&self, shared: &DbInner, state: &DbState) -> u64 {
         let of = |mem: &Arc<MemTable>| match shared.separates_values {
-            // With value separation the WAL holds the values too, so its file is far larger than
+            // With value separation the WAL contains the values too, so its file is far larger than
             // the memtable.
             true => state.versions.obsolete_files.log_bytes(mem.log),
             false => mem.charged_bytes(),

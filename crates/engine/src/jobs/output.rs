@@ -39,9 +39,9 @@ pub struct OutputBuilder<'a> {
     /// Entry counts of the finished tables.
     finished: Vec<(TableId, Contents)>,
     end_due: bool,
-    /// Number of grandparents (tables of the level below the output level) that the keys have
-    /// passed so far. The field `overlapped` has the sum of the bytes of those that they have
-    /// passed since the start of the open table.
+    /// Number of grandparents (tables of the level below the output level) that the merge has
+    /// passed so far: all their keys are below its current key. The field `overlapped` is the sum
+    /// of the bytes of the grandparents passed since the start of the open table.
     grandparent: usize,
     overlapped: u64,
     seen_key: bool,
@@ -180,8 +180,8 @@ impl<'a> OutputBuilder<'a> {
     }
 
     /// Writes the range tombstones that begin before the user key `next`. A range tombstone that
-    /// extends beyond `next` is cut at `next`, because tables do not overlap and each table holds
-    /// all range tombstones for its keys.
+    /// extends beyond `next` is cut at `next`, because tables do not overlap and each table
+    /// contains all range tombstones for its keys.
     fn write_range_tombstones(&mut self, next: Option<&[u8]>) -> Result<()> {
         let order = &self.shared.order;
         while let Some(first) = self.ranges.front_mut() {

@@ -110,8 +110,8 @@ enum BlockMemory {
 }
 
 impl BlockMemory {
-    /// Allocates `bytes` bytes, which must be more than 0. `dedicated` means that the block holds
-    /// only one node.
+    /// Allocates `bytes` bytes, which must be more than 0. `dedicated` means that the block
+    /// contains only one node.
     fn new(bytes: usize, dedicated: bool, budget: &Arc<Budget>) -> BlockMemory {
         if let Some(bytes) = NonZeroUsize::new(bytes).filter(|bytes| bytes.get() >= PAGES_BYTES_MIN) {
             let pages = if dedicated {

@@ -56,8 +56,8 @@ fn reversed(mut keys: Vec<u8>) -> Vec<u8> {
     keys
 }
 
-/// A reader that runs concurrently with a writer sees every earlier entry, in order, and only
-/// complete nodes.
+/// Tests a reader that runs concurrently with a writer. It must see every earlier node, in key
+/// order, and only complete nodes.
 #[test]
 fn a_reader_concurrent_with_a_writer_misses_nothing() {
     model(|| {
@@ -75,7 +75,8 @@ fn a_reader_concurrent_with_a_writer_misses_nothing() {
     });
 }
 
-/// Two writers insert at the same position of the list. No node may be lost on any level.
+/// Tests two writers that insert at the same position of the skip list. No node may be lost on any
+/// level.
 #[test]
 fn writers_at_one_splice_lose_nothing() {
     model(|| {
@@ -92,7 +93,7 @@ fn writers_at_one_splice_lose_nothing() {
     });
 }
 
-/// Two writers append to an empty list at the same time. No node may be lost.
+/// Tests two writers that append to an empty skip list at the same time. No node may be lost.
 #[test]
 fn writers_at_the_end_lose_nothing() {
     model(|| {
@@ -105,8 +106,8 @@ fn writers_at_the_end_lose_nothing() {
     });
 }
 
-/// Two threads insert nodes that do not both fit into the arena's first block. One of the threads
-/// adds a block. The arena must allocate each byte only once.
+/// Tests two threads that insert nodes which do not both fit into the arena's first block, so that
+/// one thread adds a block. The arena must allocate each byte only once.
 #[test]
 fn a_growing_arena_hands_out_each_byte_once() {
     // A node of this size fits once into the first block of 16 KiB, and three times into the second

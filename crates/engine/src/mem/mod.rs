@@ -286,9 +286,10 @@ mod tests {
         mem.get(&key::lookup(user, SeqNo(at))).map(|(seq, kind, _)| (seq, kind))
     }
 
-    /// All range tombstones in this test have the same end, so each one splits the last fragment.
-    /// The last fragment therefore has the sequence numbers of all range tombstones, and memory
-    /// grows with the square of their number.
+    /// Tests that the memory of range-tombstone fragments is charged to the memtable and to the
+    /// memory budget. All range tombstones of the test end at the same key, so the last fragment
+    /// has the sequence numbers of all of them. The memory therefore grows with the square of their
+    /// count.
     #[test]
     fn range_tombstones_are_charged_for_their_fragments() {
         let budget = Budget::new(&StorageConfig::default());
@@ -305,8 +306,8 @@ mod tests {
         assert!(charged.iter().all(|charged| charged.abs_diff(bytes) < bytes / 50), "{charged:?} for {bytes}");
     }
 
-    /// A reader sees either all range tombstones of a batch or none. Therefore a fragment stores
-    /// only one sequence number for all range tombstones of one batch.
+    /// Tests that a fragment stores only one sequence number for all range tombstones of one batch.
+    /// This is sufficient, because a reader sees either all of them or none.
     #[test]
     fn range_tombstones_of_one_batch_share_a_sequence_for_all_readers() {
         let mem = MemTable::new(KeyOrder::default(), LogId(1), 0, &Budget::new(&StorageConfig::default()));
@@ -322,14 +323,15 @@ mod tests {
         batch.set_sequence(SeqNo(100));
         mem.insert(&batch);
         assert!(mem.range_tombstones().fragments().iter().all(|fragment| fragment.sequences.len() <= 2));
-        // The test batch has a range tombstone before each put. It begins at the key of this put,
-        // so the newest range tombstone that covers a key is the one before the put of the key.
+        // The test batch has a range tombstone before each put. This range tombstone begins at the
+        // key of the put, so the newest range tombstone that covers a key is the one before the put
+        // of the key.
         let newest = |n: u64, at: u64| mem.newest_range_tombstone(format!("key{n:04}").as_bytes(), SeqNo(at));
         assert_eq!([newest(999, 3000), newest(0, 3000), newest(5, 3000)], [SeqNo(2098), SeqNo(100), SeqNo(110)]);
         assert_eq!([newest(999, 99), newest(0, 8)], [SeqNo(7); 2], "an older snapshot sees only the older tombstone");
     }
 
-    /// A lookup must return the same result in a memtable with a filter and in one without.
+    /// Tests that a lookup returns the same result in a memtable with a filter and in one without.
     #[test]
     fn a_filter_changes_no_lookup() {
         let budget = Budget::new(&StorageConfig::default());

@@ -185,7 +185,7 @@ impl SkipList {
     }
 
     /// Walks forward from `at` and returns the last node before `end`. Returns `None` if this node
-    /// is the head of the list, which holds no entry.
+    /// is the head of the list, which has no entry.
     fn last_before(&self, mut at: NodeId, end: Option<NodeId>) -> Option<NodeId> {
         while let Some(next) = self.next(at).filter(|next| Some(*next) != end) {
             at = next;
@@ -355,8 +355,9 @@ mod tests {
         }
     }
 
-    /// Writers that insert at the same positions must lose no node. Readers must see initialised
-    /// nodes in key order, in both directions of iteration.
+    /// Tests concurrent writers that insert at the same positions of the skip list, together with
+    /// readers. No node may be lost. Readers must see initialised nodes in key order, in both
+    /// directions of iteration.
     #[test]
     fn readers_see_sorted_nodes_while_writers_add() {
         const EACH: u64 = if cfg!(miri) { 100 } else { 10_000 };

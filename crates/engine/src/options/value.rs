@@ -3,8 +3,8 @@ use super::{CompactionPri, CompactionStyle, GcMode, Recovery};
 use terrace_format::{TableForm, Values, compress::Codec};
 use terrace_storage::{DurabilityMode, FilterForm, WalWriteMode};
 
-/// The text form of an option that is not set (`None`). In a new store the preset then decides the
-/// value, and in an existing store the format file.
+/// The text form of an option that is not set (`None`). In a new store the preset decides the
+/// value of this option, in an existing store the format file.
 const PRESET: &str = "preset";
 
 /// A type of option values.

@@ -11,7 +11,7 @@ use terrace_storage::placement::Bytes;
 /// A pinned value keeps its whole container in memory: a block or a memtable. With
 /// `allow_mmap_reads` the container is the memory mapping of an SSTable or of a value-log segment;
 /// the deleted file then occupies disk space until the value is dropped. Do not keep many pinned
-/// values. [`to_vec`](slice::to_vec) makes a copy that holds only the value's own bytes.
+/// values. [`to_vec`](slice::to_vec) makes a copy that contains only the value's own bytes.
 ///
 /// ```
 /// # use terrace::{Db, Options, ReadOptions};

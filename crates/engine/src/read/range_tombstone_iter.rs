@@ -52,7 +52,8 @@ impl TombstoneSpan {
             && self.to.as_ref().is_none_or(|to| order.user(user, to).is_lt())
     }
 
-    /// Narrows the span to the part of it that is within the range from `from` to `to` (exclusive).
+    /// Narrows the span to its keys from `from` (inclusive) to `to` (exclusive). `None` means no
+    /// limit.
     fn narrow(&mut self, order: &KeyOrder, from: Option<&[u8]>, to: Option<&[u8]>) {
         if let Some(from) = from
             && self.from.as_ref().is_none_or(|own| order.user(own, from).is_lt())

@@ -104,7 +104,7 @@ impl<S: Prefetcher> ReadAhead<S> {
 
     /// Drops the predicted pairs, because the scan moved to the key `user`, which the prefetcher
     /// did not predict. Starts the prefetcher at `user` if the scan has waited for a value and has
-    /// kept its direction for some moves.
+    /// kept its direction for more than `MOVES_MIN` moves.
     fn restart(&mut self, user: &[u8]) {
         self.prefetched.clear();
         self.bytes = 0;

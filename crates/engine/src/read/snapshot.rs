@@ -9,11 +9,11 @@ use terrace_storage::Process;
 /// The snapshots of a store.
 #[derive(Debug, Default)]
 pub struct Snapshots {
-    /// The sequence numbers of the snapshots, each with the number of snapshots that hold it. A
-    /// thread that holds this lock takes no other lock and does no I/O.
+    /// The sequence numbers of the snapshots, each with the number of snapshots at it. A thread
+    /// that holds this lock takes no other lock and does no I/O.
     held: Mutex<BTreeMap<SeqNo, usize>>,
-    /// The process that opened the store. A forked child process must not take the lock `held`: its
-    /// copy of the lock stays locked forever if another thread held it at the fork.
+    /// The process that opened the store. A forked child process must not take the lock `held`. If
+    /// another thread had the lock at the fork, the child's copy of it stays locked forever.
     process: Process,
 }
 

@@ -19,8 +19,8 @@ enum Position {
     Nothing,
     /// The pair is the current entry of the merging iterator.
     Current,
-    /// The pair is a copy that the iterator has saved. The merging iterator has already moved to an
-    /// entry before all entries of the pair's key.
+    /// The current pair is a saved copy. The merging iterator has already moved to an entry before
+    /// all entries of the pair's key.
     Saved,
 }
 

@@ -37,8 +37,8 @@ pub fn create(storage: &dyn Storage, options: &Options) -> Result<Vec<String>> {
     features.extend((layout.values == Values::Log && options.wal_sidecar).then_some(WAL_SIDECAR));
     let is_leveldbs = features.is_empty() && layout == Layout::default();
     let in_batches = options.durability == DurabilityMode::Inherit;
-    // A format file may be left over from an interrupted creation or removal of another store. Such
-    // a file does not describe this new store.
+    // A format file may be left over from an interrupted creation or removal of another store. It
+    // does not describe this new store, so it is replaced, unless its format is unsupported.
     let left = match storage.load_format_file() {
         Ok(text) => text.map(|text| decode_format_file(&storage.name(), &text)).transpose(),
         Err(unread) => Err(unread),

@@ -90,8 +90,9 @@ pub fn read(storage: &dyn Storage, options: &Options, id: LogId) -> Result<Manif
             LogEvent::End { .. } => break,
         }
     }
-    // LevelDB writes `prev_log_number` in every edit; Terrace never writes it. If LevelDB has
-    // appended edits to a manifest of Terrace, the numbers in LevelDB's edits are the valid ones.
+    // LevelDB writes `prev_log_number` in every edit, and Terrace never does. So if any edit has
+    // this field, LevelDB has appended edits to the manifest, and its numbers are read by LevelDB's
+    // rules.
     let ours = reader.ours() && sum.numbers.prev_log_number.is_none();
     sum.finish(options, ours).map_err(|detail| match detail {
         Unusable::Text(detail) => Error::corrupt("manifest", name, 0, detail),

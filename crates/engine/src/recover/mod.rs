@@ -16,9 +16,9 @@
 //!   valid. The next open then replays the same WALs and removes the tables that the interrupted
 //!   open wrote.
 //! - An open that is refused leaves the directory unchanged.
-//! - Whatever the size of the WALs, an open for writing holds only one memtable and the tables
-//!   that are being synced in memory. A read-only open cannot write tables, so it keeps all
-//!   replayed entries in memory.
+//! - Whatever the size of the WALs, an open for writing keeps in memory only one memtable and the
+//!   tables that are being synced. A read-only open cannot write tables, so it keeps all replayed
+//!   entries in memory.
 mod features;
 mod manifest;
 pub mod orphans;

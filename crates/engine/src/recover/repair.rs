@@ -102,7 +102,8 @@ impl StoreScan {
             scans.push(SalvageScan::of(from, options, *id)?);
         }
         if scans.len() > 1 {
-            // The WAL entries of many families could take much memory together.
+            // Together, the WAL entries of many families could take much memory, so they are
+            // dropped here and read again later.
             scans.iter_mut().for_each(SalvageScan::forget_entries);
         }
         Ok(StoreScan { scans, families })
@@ -146,8 +147,8 @@ impl StoreScan {
     }
 }
 
-/// Adds to `lost` the losses that it does not have yet. Each scan reads the same WALs and
-/// manifests, and finds the same losses in them.
+/// Adds to `lost` the losses of `found` that it does not contain yet. The scans of all column
+/// families read the same WALs and manifests, and find the same losses in them.
 fn add_new(lost: &mut Vec<Lost>, found: Vec<Lost>) {
     for loss in found {
         if !lost.contains(&loss) {

@@ -18,7 +18,7 @@ pub struct BuiltFamily {
     pub metas: Vec<TableMeta>,
     /// The level for the new SSTables.
     pub level: usize,
-    /// The number of pairs in them.
+    /// The number of pairs in the tables.
     pub pairs: u64,
     /// Number of damaged SSTables that were read at least in part.
     pub tables_read: u64,

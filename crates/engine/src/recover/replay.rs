@@ -341,8 +341,8 @@ impl<'a> History<'a> {
         Ok(())
     }
 
-    /// Returns whether durable writes follow the end of the history read so far. Replay then skips
-    /// the gap before them.
+    /// Returns whether durable writes follow the history read so far. If so, replay skips the
+    /// sequence gap before them.
     fn skips_gaps(&self) -> bool {
         self.salvage_to > self.next()
     }

@@ -77,8 +77,8 @@ impl<'a> SalvageIter<'a> {
     fn compare(&self, a: usize, b: usize) -> Ordering {
         let [first, second] = [a, b].map(|at| &self.streams[at]);
         let keys = self.order.internal(first.key().unwrap_or_default(), second.key().unwrap_or_default());
-        // The same WAL may be in two sources. Of two sources with the same number, the one that was
-        // read later is later in `streams` and has priority.
+        // The same WAL may be in two sources. Of two sources of one WAL, the one that was read
+        // later is later in `streams` and has priority.
         keys.then_with(|| (second.number(), b).cmp(&(first.number(), a)))
     }
 }

@@ -54,8 +54,9 @@ type LostRange = (Option<Vec<u8>>, Option<Vec<u8>>);
 pub struct Readable {
     /// The number and the location of the table.
     pub meta: TableMeta,
-    /// Whether the repair uses the table's entries for all keys. False for a leftover (a table that
-    /// the manifest does not name), whose entries are used only for lost keys.
+    /// Whether the repair uses all entries of the table. False for a leftover (a table that the
+    /// manifest does not name), whose entries are used only for lost keys and for sequence numbers
+    /// above the manifest's base.
     pub named: bool,
     /// First and last internal key in the readable part.
     pub bounds: (Vec<u8>, Vec<u8>),
@@ -84,8 +85,8 @@ pub struct SalvageScan {
     listed: Vec<Listed>,
     /// Tables that can be read at least in part.
     pub tables: Vec<Readable>,
-    /// Memtables with WAL entries, each with a flag that is true if the repair uses its entries for
-    /// all keys. The list is empty if `overflowed` is set.
+    /// Memtables with WAL entries, each with a flag that is true if the repair uses all its
+    /// entries. The list is empty if `overflowed` is set.
     pub memtables: Vec<(Arc<MemTable>, bool)>,
     /// Whether the WAL entries were too many for memory. If so, [`spill`](SalvageScan::spill) reads
     /// the WALs again.
@@ -93,7 +94,7 @@ pub struct SalvageScan {
     /// The range tombstones found. The repair uses each of them, whatever file it was found in,
     /// because a range tombstone deletes only older entries.
     pub range_tombstones: RangeTombstones,
-    /// Whether a damaged table may hold range tombstones that cannot be read.
+    /// Whether a damaged table may contain range tombstones that cannot be read.
     may_delete_ranges: bool,
     /// Number of WALs of which at least one entry was read.
     pub logs_read: u64,

@@ -23,7 +23,7 @@ use terrace_storage::{
     placement::{Bytes, Cursor, Storage, TableMeta, TableReadOptions},
 };
 
-/// Bytes of WAL entries that a repair holds in memory, unless the options allow more for one
+/// Bytes of WAL entries that a repair keeps in memory, unless the options allow more for one
 /// memtable. The value is a compromise: a repair with 4 GiB of WALs writes about 90 sorted runs,
 /// and the cursors on them need 50 MiB (about 0.6 MiB each). Merging runs into larger ones would
 /// bound this memory.
@@ -37,8 +37,8 @@ pub struct LogEntries<'a> {
     budget: Arc<Budget>,
     /// Size in bytes of one memtable.
     write_buffer_size: u64,
-    /// Memtables in the order of reading. The flag is true if the repair uses their entries for all
-    /// keys.
+    /// Memtables in the order of reading. The flag is true if the repair uses all their entries,
+    /// and false if it uses only those that tables may lack.
     memtables: Vec<(Arc<MemTable>, bool)>,
     range_tombstones: RangeTombstones,
     /// Whether some entries did not fit into memory and are no longer in `memtables`.
@@ -141,8 +141,8 @@ impl<'a> LogEntries<'a> {
 }
 
 impl Spill<'_> {
-    /// Writes `memtables` as two sorted runs: one for the entries that the repair uses for all
-    /// keys, and one for the others.
+    /// Writes `memtables` as two sorted runs: one for the entries that the repair uses in any case,
+    /// and one for those that it uses only if tables may lack them.
     fn write(&mut self, memtables: &[(Arc<MemTable>, bool)]) -> Result<()> {
         for named in [true, false] {
             let memtables = memtables.iter().filter(|(_, is)| *is == named).map(|(mem, _)| mem);
@@ -217,7 +217,7 @@ impl<'a> Spilled<'a> {
     }
 
     /// Returns a reader for each sorted run, at its first entry. Each reader comes with a flag:
-    /// whether the repair uses the run's entries for all keys.
+    /// whether the repair uses all entries of the run.
     pub fn runs(&self) -> Result<Vec<(Run<'_>, bool)>> {
         self.runs.iter().map(|run| Ok((Run::open(self.to, run)?, run.named))).collect()
     }

@@ -84,8 +84,8 @@ impl DbInner {
         let view = self.view.load_full();
         let unknown: Vec<_> = view.version.all_tables().filter(|(_, table)| table.contents().is_none()).collect();
         for (_, table) in unknown.iter().take(TABLES_PER_ROUND) {
-            // If a table is damaged, its counts are set to zero, so that it is not read again. A
-            // table with another read error may be readable later.
+            // If a table is damaged, its entry counts are set to zero, so that this method does not
+            // read it again. A table with another read error may be readable later.
             if table.load_contents(&*self.storage).is_err_and(|error| crate::Error::from(error).is_damage()) {
                 table.set_contents(Contents::default());
             }

@@ -108,9 +108,9 @@ impl DbInner {
         ValueLogTotals { all, share, shadowed_at_most }
     }
 
-    /// Returns the share of entries above the deepest level that are assumed to shadow a value. In
-    /// GC mode `segments` this is the share that compactions have measured. In mode `tail` it is 0.
-    /// In a store that has been idle for a long time it is 1 in both modes.
+    /// Returns the share of the entries above the deepest level that GC assumes to shadow an older
+    /// value. In GC mode `segments` this is the share that compactions have measured. In mode
+    /// `tail` it is 0. In a store that has been idle for a long time it is 1 in both modes.
     fn shadowed_share(&self, state: &DbState) -> f64 {
         match self.options.value_log_gc {
             _ if state.compactions.idle.is_long_idle() => 1.0,

@@ -85,12 +85,12 @@ impl Level {
         Level::of(runs)
     }
 
-    /// Returns the tables that may hold keys of `range`, in the order of the level.
+    /// Returns the tables that may contain keys of `range`, in the order of the level.
     pub fn overlapping(&self, order: &KeyOrder, range: &KeyRange<'_>) -> Vec<Arc<TableRef>> {
         self.overlap_slices(order, range).flatten().cloned().collect()
     }
 
-    /// Returns, for each run, the tables that may hold keys of `range`.
+    /// Returns, for each run, the tables that may contain keys of `range`.
     pub fn overlap_slices<'a>(
         &'a self,
         order: &'a KeyOrder,
@@ -99,7 +99,7 @@ impl Level {
         self.runs.iter().map(move |run| TableSlice::new(run, run.overlapping(order, range)))
     }
 
-    /// Returns the bytes of the tables that may hold keys of any of `ranges`. Each table counts
+    /// Returns the bytes of the tables that may contain keys of any of `ranges`. Each table counts
     /// once.
     pub fn overlapping_bytes(&self, order: &KeyOrder, ranges: &[KeyRange<'_>]) -> u128 {
         let of_run = |run: &Run| {

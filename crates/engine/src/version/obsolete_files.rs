@@ -226,8 +226,8 @@ mod tests {
         ]
     }
 
-    /// An obsolete file that earlier checks found pinned by a reader is deleted after the reader
-    /// has ended.
+    /// Tests an obsolete file in several pinned versions. It must be deleted after the last reader
+    /// of these versions has ended, and not earlier.
     #[test]
     fn a_pinned_file_is_deleted_after_its_last_reader() {
         let key = || key::lookup(b"a", SeqNo(1));

@@ -240,7 +240,8 @@ fn fold(edits: impl IntoIterator<Item = Edit>) -> CommittedRecord {
 }
 
 /// Combines the edit `first` and the later edit `second` into one. A table that the first edit
-/// adds and the second edit deletes is in neither list of the result, but in `transient`.
+/// adds and the second edit deletes is neither added nor deleted by the result, but is in
+/// `transient`.
 fn compose(mut first: Edit, second: Edit, transient: &mut Vec<AddedTable>) -> Edit {
     for (level, table) in second.deleted {
         match first.added.iter().position(|(at, added)| (*at, added.id) == (level, table)) {

@@ -41,8 +41,8 @@ pub struct TableChunk {
     totals: LevelTotals,
     /// Whether any table of the chunk refers to another object, such as a value-log segment.
     has_references: bool,
-    /// The summary of the entry counts of the chunk's tables. It is set once all counts are known,
-    /// and never changes, because known counts do not change.
+    /// The summary of the entry counts of the chunk's tables. It is set once the counts of all
+    /// tables are known. After that it never changes, because the counts of a table do not change.
     garbage: OnceLock<ChunkGarbage>,
 }
 
@@ -224,14 +224,14 @@ impl Tables {
         self.start(chunk) + self.chunks.get(chunk).map_or(0, |chunk| chunk.largest.first_at_or_after(order, internal))
     }
 
-    /// Returns the only table that may hold the internal key `lookup`.
+    /// Returns the only table that may contain the internal key `lookup`.
     pub fn find(&self, order: &KeyOrder, lookup: &[u8]) -> Option<&Arc<TableRef>> {
         let chunk = self.chunks.get(self.chunk_of(order, lookup))?;
         let table = chunk.tables.get(chunk.largest.first_at_or_after(order, lookup));
         table.filter(|table| order.user(table.smallest(), key::user_key(lookup)).is_le())
     }
 
-    /// Returns the indices of the tables that may hold keys of `range`.
+    /// Returns the indices of the tables that may contain keys of `range`.
     pub fn overlapping(&self, order: &KeyOrder, range: &KeyRange<'_>) -> Range<usize> {
         let ends_before =
             |table: &Arc<TableRef>| range.from.is_some_and(|from| order.user(table.largest(), from).is_lt());

@@ -23,8 +23,8 @@ impl Segment {
         self.bytes.saturating_sub(self.live)
     }
 
-    /// Returns the segment with `hidden` of its live bytes (bytes of values that only shadowed
-    /// entries reference) counted as garbage.
+    /// Returns the segment with `hidden` of its live bytes counted as garbage: the bytes of values
+    /// that only shadowed entries reference.
     pub fn with_shadowed(self, hidden: u64) -> Segment {
         Segment { live: self.live.saturating_sub(hidden), ..self }
     }
@@ -118,9 +118,9 @@ impl Segments {
     }
 }
 
-/// Returns the bytes of a segment's header. They do not count as garbage: GC writes a header for
-/// each new segment, so GC would never end. For a WAL these are the bytes of the file's header and
-/// of the header of one frame (the form in which the WAL stores a batch).
+/// Returns the bytes of a segment's header. They do not count as garbage. Otherwise GC would never
+/// end, because it writes a header for each new segment. For a WAL these are the bytes of the
+/// file's header and of the header of one frame (the form in which the WAL stores a batch).
 fn header_bytes(segment: ObjectId) -> u64 {
     let frames = if matches!(segment, ObjectId::Segment(_)) { 0 } else { 2 };
     (MAGIC.len() + frames * HEADER_BYTES) as u64

@@ -555,10 +555,10 @@ mod tests {
         assert_eq!(longest(40 << 10, 64 << 10), Some(80 << 10), "twice its snapshot");
     }
 
-    /// Checks a rule for a rewritten manifest. The snapshot at its start contains the next file
-    /// number. An edit that was installed before the rewrite may contain a lower number and is
-    /// appended after the snapshot. LevelDB uses the last number in a manifest and would then use
-    /// file numbers twice. So no appended edit may have a lower number than the snapshot.
+    /// Tests the file numbers in a rewritten manifest. The snapshot at its start contains the next
+    /// file number. An edit that was installed before the rewrite is appended after the snapshot,
+    /// and must not contain a lower number. The reason: LevelDB uses the last such number in a
+    /// manifest, and would use file numbers twice.
     #[test]
     fn pending_edits_after_a_snapshot_carry_no_lower_file_number() {
         let mut set = VersionSet::new(KeyOrder::Bytewise, Start { next_file: 10, ..Start::default() });
@@ -569,8 +569,8 @@ mod tests {
         assert_eq!(said, [Some(15), Some(15)], "numbers FALL");
     }
 
-    /// If the edit that consumes a table is refused, the sync of the table must not be cancelled:
-    /// the edit that added the table still waits for it.
+    /// Tests an edit that removes a table and is refused. The sync of the table must not be
+    /// cancelled, because the edit that added the table still waits for it.
     #[test]
     fn a_refused_edit_cancels_no_sync() {
         let mut set = VersionSet::new(KeyOrder::Bytewise, Start { next_file: 10, ..Start::default() });

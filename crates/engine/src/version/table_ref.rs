@@ -148,12 +148,12 @@ impl TableRef {
     /// whether the budget is not exhausted any more.
     pub fn extend_seek_budget(&self, seeks: u64) -> bool {
         let more = i64::try_from(seeks).unwrap_or(i64::MAX) - initial_seek_budget(&self.meta);
-        // Readers may have charged further seeks after the budget was exhausted, so the sum may
-        // still be below zero.
+        // Readers may have charged further seeks after the budget was exhausted, so the extended
+        // budget may still be below zero.
         more > 0 && !self.budget_extended.swap(true, Relaxed) && self.seek_budget.fetch_add(more, Relaxed) + more > 0
     }
 
-    /// Returns whether the table may hold keys of `range`.
+    /// Returns whether the table may contain keys of `range`.
     pub fn overlaps(&self, order: &KeyOrder, range: &KeyRange<'_>) -> bool {
         range.from.is_none_or(|from| order.user(self.largest(), from).is_ge())
             && range.to.is_none_or(|to| order.user(self.smallest(), to).is_le())

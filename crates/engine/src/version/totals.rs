@@ -26,8 +26,8 @@ impl LevelTotals {
         })
     }
 
-    /// Returns the sums over the tables of `self` and `other`. The sums saturate, because a damaged
-    /// manifest may declare any size.
+    /// Returns the sum of `self` and `other` in each field. Sums of bytes and entries saturate at
+    /// the largest integer, because a damaged manifest may declare any size.
     pub fn plus(&self, other: &LevelTotals) -> LevelTotals {
         LevelTotals {
             tables: self.tables + other.tables,

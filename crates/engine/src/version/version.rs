@@ -97,8 +97,8 @@ impl Version {
         self.index.get(id).filter(|(level, _)| *level < LEVELS)
     }
 
-    /// Returns the version of column family `family`, if the family exists. The caller has the
-    /// version of the default family.
+    /// Returns the version of column family `family`, if the family exists. `self` must be the
+    /// version of the default family, which contains all others.
     pub fn tree(&self, family: FamilyId) -> Option<&Version> {
         if family == FamilyId::DEFAULT { Some(self) } else { self.families.get(&family).map(|found| &*found.version) }
     }

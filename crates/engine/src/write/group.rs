@@ -5,7 +5,7 @@
 //! write group.
 //!
 //! - The *leader state* is the data that only a leader may use. While no writer leads, the queue
-//!   holds the leader state. Otherwise each leader passes it to the next leader, in queue order.
+//!   has the leader state. Otherwise each leader passes it to the next leader, in queue order.
 //! - A writer that finds the leader state in the queue leads immediately and allocates nothing.
 //! - A writer that waits, but not for a sync, spins for a while before it sleeps. To wake a
 //!   sleeping writer takes about 50 µs, and the store would write nothing during this time.
@@ -101,8 +101,8 @@ pub struct QueuedWrite {
 
 /// The queue of writers. It holds the leader state while no writer leads.
 pub struct Queue<T> {
-    // A leaf lock, with one exception: a thread that holds it may lock the `status` of a writer. No
-    // I/O is done under it.
+    // No other lock is taken under this lock, with one exception: a thread that has it may lock the
+    // `status` of a writer. No I/O is done under it.
     list: Mutex<WriterList<T>>,
     queue_len: AtomicUsize, // length of the list, as a hint without the lock
 }
@@ -377,7 +377,7 @@ mod tests {
         assert_eq!((list.leader_state, list.writers.len(), queue.queue_len()), (Some(1600), 0, 0));
     }
 
-    /// A writer with an exclusive request leads alone, between two write groups.
+    /// Tests that a writer with an exclusive request joins no write group, but leads alone.
     #[test]
     fn an_exclusive_request_joins_no_group() {
         let queue = Queue::new(0);

@@ -17,8 +17,8 @@ fn model(scene: impl Fn() + Send + Sync + 'static) {
 }
 
 /// Writes one operation through the writer queue, as the write path does. If `early` is set, the
-/// leader hands the leadership over before it completes the followers. Returns the sequence number
-/// of the last operation in the write group.
+/// leader passes the leadership to the next writer before it completes its followers. Returns the
+/// sequence number of the last operation in the write group.
 fn write(queue: &Queue<u64>, early: bool, sync: bool) -> Result<SeqNo> {
     match queue.join(WriteRequest::Single(Op::Delete(b"k")), sync) {
         JoinResult::Done(outcome) => outcome,
@@ -51,7 +51,8 @@ fn leader_state(queue: &Queue<u64>) -> u64 {
     *leader.state()
 }
 
-/// Each operation is written once, and each writer gets its result, whichever writer leads.
+/// Tests three concurrent writers. Each operation must be written once, and each writer must get
+/// its result.
 #[test]
 fn every_write_is_committed_once_and_every_writer_gets_its_result() {
     model(|| {
@@ -67,8 +68,8 @@ fn every_write_is_committed_once_and_every_writer_gets_its_result() {
     });
 }
 
-/// A leader that ends without `complete` returns an error to its followers and hands the
-/// leadership over.
+/// Tests a leader that is dropped without a call of `complete`. Its followers must get an error,
+/// and another writer must get the leadership.
 #[test]
 fn a_leader_dropped_without_complete_leaves_no_writer_waiting() {
     model(|| {

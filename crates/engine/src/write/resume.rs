@@ -66,8 +66,8 @@ pub fn start_fresh_wal(shared: &Arc<DbInner>, writer: &mut WriterState) -> Resul
     // Until this wait ends, no caller may sync WALs, because a sync of the old WAL would fail.
     shared.wait_until(|state| state.sealed == 0)?;
     shared.commit_storage()?;
-    // The wait needs only a commit to the manifest. It does not wait for compactions, which may
-    // take hours.
+    // This wait ends with a commit of pending edits to the manifest. It does not wait for
+    // compactions, which may take hours.
     let (last, log) = (writer.last, writer.mem.log);
     shared.wait_until(|state| state.versions.durable_base() >= last && state.versions.durable_replay_from() >= log)?;
     shared.state.lock().replacing_wal = false;

@@ -23,8 +23,8 @@ pub struct StallInputs {
     pub l0_runs: u64,
     /// Compaction debt: the bytes above the target sizes of levels.
     pub debt_bytes: u64,
-    /// Compaction debt plus the bytes of level 0 while a compaction runs. 0 while no compaction
-    /// runs, because a stopped writer would then wait for no job.
+    /// While a compaction runs: the compaction debt plus the bytes of level 0. Otherwise 0, because
+    /// a writer that these bytes stop waits until a compaction ends, and none would end.
     pub pending_compaction_bytes: u64,
     /// Bytes of obsolete files that are kept until the files that replace them are durable.
     pub retained_bytes: u64,

@@ -37,7 +37,7 @@ struct LiveValue {
     /// The value pointer, as the SSTable stores it.
     stored: Vec<u8>,
     value: Bytes,
-    /// The victim (a segment that tail GC empties) that holds the value.
+    /// The victim (a segment that tail GC empties) that contains the value.
     victim: ObjectId,
 }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 /// determine the p99.9 latency of delayed writes (decision 29).
 const SLEEP_MIN: f64 = 16e-6;
 /// Longest sleep of one write, in seconds, whatever the size of the write. Debt above this limit
-/// is dropped. If a sleep takes longer than the debt, the excess is a credit of at most the same
-/// amount.
+/// is dropped. If a sleep takes longer than the debt, the excess is a credit, which has the same
+/// limit.
 const SLEEP_MAX: f64 = 50e-3;
 
 /// The throttle debt of a store. All fields are in seconds.
@@ -51,8 +51,8 @@ impl ThrottleDebt {
     pub fn slept(&mut self, time: Duration) {
         let seconds = time.as_secs_f64();
         self.debt = (self.debt - seconds).max(-SLEEP_MAX);
-        // A very late wake-up shows only that no processor was free. It says nothing about other
-        // sleeps, so its effect on the average is limited.
+        // If a sleep ends very late, this shows only that no processor was free. It does not
+        // predict the next sleep, so at most `SLEEP_MIN` of the excess counts in the average.
         let oversleep = (seconds - self.requested).clamp(0.0, SLEEP_MIN);
         self.oversleep += (oversleep - self.oversleep) / 8.0;
     }
@@ -95,8 +95,8 @@ mod tests {
         }
     }
 
-    /// The average of late wake-ups starts at zero, so the first few requested sleeps are not
-    /// shortened.
+    /// Tests that late wake-ups shorten the sleeps requested later. The average excess starts at
+    /// zero, so the first few sleeps are not shortened.
     #[test]
     fn a_late_wake_up_shortens_the_next_request() {
         let mut throttle_debt = ThrottleDebt::default();

@@ -5,7 +5,7 @@
 //! end of the history. Therefore there are two rules (docs/durability.md, "How a log is
 //! replayed"):
 //!
-//! - A memtable holds either logged writes or unlogged writes.
+//! - A memtable contains either logged writes or unlogged writes.
 //! - A WAL that begins after a gap is replayed only if the manifest covers the writes in the gap.
 //!   So a synced write waits until the manifest covers all earlier unlogged writes.
 use super::{

@@ -35,7 +35,7 @@ impl Wal {
     }
 
     /// Returns the number of the WAL, its size in bytes, and the size of its sidecar (its second
-    /// file) in bytes. The sidecar holds the batches that have only small values.
+    /// file) in bytes. The sidecar contains the batches that have only small values.
     pub fn size(&self) -> (LogId, u64, u64) {
         (self.id, self.writer.bytes(), self.writer.sidecar_bytes())
     }

@@ -27,8 +27,8 @@ pub struct WritePath {
     pub syncing_closed_wals: AtomicUsize,
 }
 
-/// The state that only the commit leader, or a flush that seals the memtable, may use. It is held
-/// during WAL I/O.
+/// The state that only the commit leader, or a flush that seals the memtable, may use. Its owner
+/// may do WAL I/O while it has the state.
 pub struct WriterState {
     pub wal: Wal,
     /// The last assigned sequence number. It is larger than the last visible one while write groups

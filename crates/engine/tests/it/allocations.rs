@@ -4,7 +4,7 @@
 use crate::common::{alone::in_own_process, counting};
 use terrace::{Cursor, Db, Options, ReadOptions, WriteBatch, WriteOptions};
 
-/// Runs `work` and returns the count of heap allocations that this thread made meanwhile.
+/// Runs `work` and returns the count of heap allocations that this thread made during `work`.
 fn allocations(work: impl FnOnce()) -> u64 {
     let before = counting::of_thread();
     work();
@@ -115,8 +115,8 @@ fn steps_allocate_nothing_and_new_cursors_little() {
     println!("{forward} forward, {backward} backward, {again} of {seeks} seeks, {} of a new cursor", fresh / seeks);
 }
 
-/// Tests that a cursor needs little memory of its own. All cursors of this test stand in the same
-/// blocks and share the memory of these blocks.
+/// Tests that a cursor needs little memory of its own. All cursors of this test are at entries of
+/// the same blocks and share the memory of these blocks.
 #[test]
 fn an_iterator_is_small() {
     const CURSORS: usize = 1000;

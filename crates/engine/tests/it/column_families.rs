@@ -244,8 +244,8 @@ fn numbers_of_families_are_not_used_twice() {
     }
 }
 
-/// Runs a random history on several families and compares each with a model. Deletes, compactions,
-/// snapshots and size estimates of one family must not affect the others.
+/// Tests a random history of several column families and compares each family with a model.
+/// Deletes, compactions, snapshots and size estimates of one family must not affect the others.
 #[test]
 fn a_random_history_of_families_equals_its_model() {
     let mut options = plain(TIGHT);
@@ -407,7 +407,8 @@ fn the_feed_of_updates_names_families() {
     let update = db.updates_since(0).unwrap().next().unwrap().unwrap();
     let op = update.batch.ops().next().unwrap();
     assert_eq!((op.split().0.0, op.split().1), (1, terrace::Op::Put(b"1", b"ann")));
-    // Neither alone nor together with operations on families of the open store.
+    // The store must refuse the batch of an update, both alone and together with operations on
+    // families of the open store.
     let (mut before, mut after) = (WriteBatch::new(), update.batch.clone());
     before.put_cf(&families[0], "position", "1").append(&update.batch);
     after.put_cf(&families[0], "position", "1");

@@ -111,7 +111,8 @@ fn missing_and_exchanged_files_are_detected() {
             let legal = |verdict| match verdict {
                 Verdict::Refused => name != "LOCK",
                 Verdict::PartlyReadable => false,
-                // The result is the same as if the name of the newest WAL had not reached the disk.
+                // Without the newest WAL, the store looks as if a power cut had lost the name of
+                // this WAL.
                 Verdict::Holds(count) if newest_log => count == PADDED,
                 Verdict::Holds(count) => name == "LOCK" && count == BATCHES,
             };

@@ -182,8 +182,8 @@ fn any_power_cut_leaves_a_prefix_with_separated_values() {
     bundled.tables = Some(TableForm::Bundled);
     let (seeds, half) = (seeds_per_step().div_ceil(2), HISTORIES / 2);
     let put_again = campaigns(&tail, &Tracker::PROMISING, 0..half, seeds);
-    // In these stores each table has its own file. If a compaction consumes a table before its
-    // sync, the sync is cancelled, even while there are pointers to relocated values.
+    // In these stores each table has its own file. If a compaction consumes a table before the sync
+    // of this file, the sync is cancelled, even if the table has pointers to relocated values.
     let moved = campaigns(&segments, &Tracker::PROMISING, 0..half, seeds.div_ceil(2));
     let given_up: u64 = moved.collected.iter().map(|one| one.tables_never_synced).sum();
     let moved = moved.add(campaigns(&bundled, &Tracker::PROMISING, half..HISTORIES, seeds));

@@ -133,7 +133,7 @@ fn judge_order(name: &str, store: &Path, options: &Options, all: &Model, at: usi
     assert!(lost.iter().any(|lost| lost.contains(file) || lost.contains("L")), "{name}: {lost:?}");
     let wrong: Vec<_> = left.iter().filter(|(key, value)| all.get(*key) != Some(value)).map(|(key, _)| key).collect();
     let gone: Vec<_> = all.keys().filter(|key| !left.contains_key(*key)).collect();
-    // A wrong key in the right order cannot be detected.
+    // A damaged key that is still in key order cannot be detected.
     let plausible = |wrong: &&Vec<u8>| at == 0 && **wrong < key(1) || at == PAIRS - 1 && **wrong > key(PAIRS - 2);
     assert!(wrong.iter().all(plausible), "{name}: wrong {wrong:?}, {lost:?}");
     let (lost_key, before) = (key(at), key(at.saturating_sub(1)));

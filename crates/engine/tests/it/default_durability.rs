@@ -123,7 +123,7 @@ fn no_power_cut_during_creation_loses_the_durability_mode() {
     for step in 0..=disk.steps() {
         for seed in 0..8 {
             let left = disk.power_loss(step, seed).file_system();
-            // Before the root exists, an open finds no store.
+            // As long as the root file does not exist, an open finds no store.
             if let Ok(found) = storage(&left, OpenMode::Write, &by_default())
                 && found.load_root().is_ok_and(|root| root.is_some())
             {

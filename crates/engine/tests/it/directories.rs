@@ -172,7 +172,8 @@ fn damage_is_reported_and_salvaged() {
     }
     assert!(db.get(key(4)).unwrap().is_some(), "the rest can be read");
     drop(db);
-    // A table that has lost its META file still has the pairs that the names of its files state.
+    // If a table has lost its META file, a repair still finds the pairs that the names of its other
+    // files state.
     for folder in pairs(&path).keys() {
         fs::remove_file(folder.join("META")).unwrap();
     }

@@ -25,14 +25,14 @@ fn write(db: &Db, seed: u64, number: usize, logged: bool, sync: bool) -> terrace
 }
 
 /// Runs a random history of writes with and without WAL, synced writes, flushes, waits for
-/// durability, and reopens. Then simulates power cuts and kills, and judges the contents that they
-/// leave.
+/// durability, and reopens. Then simulates power cuts and kills, and checks the contents of the
+/// store after each.
 fn campaign(seed: u64, layout: &Options, rules: Rules) -> usize {
     let (states, disk, mut rng) = (states(seed, BATCHES), CrashFs::new(rules), Rng::new(seed));
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
     let mut db = kit::open(&fs, layout, true).unwrap();
-    // Pairs of a disk step and a count of batches. In `cut` the count is of the batches that
-    // survive a power cut from this step on; in `killed` it is of those that survive a kill.
+    // Pairs of a disk step and a count of batches. From this step on, so many batches survive a
+    // power cut (in `cut`) or a kill (in `killed`).
     let (mut cut, mut killed) = (vec![(0, 0)], vec![(0, 0)]);
     let (mut logged, mut gap) = (true, false);
     for number in 1..=BATCHES {

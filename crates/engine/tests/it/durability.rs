@@ -78,8 +78,8 @@ fn mode_none_promises_and_syncs_nothing() {
     assert_eq!(contents(&place.open(&volatile, false).unwrap()).unwrap().len(), 2);
 }
 
-/// Tests that a close does not wait until the next batch of tables is due. Fixed bug: it did so if
-/// edits were added after its last commit of pending edits.
+/// Tests that a close does not wait until the next batch of tables is due. Fixed bug: a close
+/// waited for it if edits were added after the close's last commit of pending edits.
 #[test]
 fn a_close_does_not_wait_until_a_batch_is_due() {
     for round in 0..5u32 {
@@ -247,7 +247,7 @@ fn a_closed_store_leaves_no_obsolete_table() {
 }
 
 /// Tests that unsynced bytes are limited even if batches of tables are rare. At the limit, writes
-/// must wait for a batch, and the store must report this time as a stall.
+/// must wait for a batch, and the store must report the time of this wait as a stall.
 #[test]
 fn unsynced_wals_and_tables_are_bounded() {
     ["group", "background", "journal"].into_iter().for_each(are_bounded_under);

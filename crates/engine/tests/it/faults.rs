@@ -150,8 +150,8 @@ impl Run<'_> {
         self.promised = self.promised.max(self.sequences.partition_point(|last| *last <= durable));
     }
 
-    /// Runs the whole history. Returns the store at the end of the history, and whether it has
-    /// stopped.
+    /// Runs the whole history. Returns the store if it is open at the end, and whether a failure
+    /// has stopped it.
     fn history(&mut self) -> (Option<Db>, bool) {
         let mut open = None;
         for number in 1..=BATCHES {
@@ -220,8 +220,8 @@ impl Run<'_> {
         }
     }
 
-    /// Runs the history and judges the result: first the open store, then its state after a kill,
-    /// then its states after power cuts.
+    /// Runs the history and then checks the contents of the store: first of the open store, then
+    /// after a kill of the process, and then after power cuts.
     fn judge(mut self) {
         let (db, stopped) = self.history();
         self.faults.heal();
@@ -270,7 +270,7 @@ impl Run<'_> {
 /// plan. Each run must end within ten minutes on any machine.
 fn campaign(mut plans: Vec<(String, Plan)>, how: How) {
     if kit::medium() != Medium::Directory(Rules::Ext4) {
-        // The distance is odd, because plans may be listed in pairs.
+        // Plans may be listed in pairs. With an odd distance, both kinds of plans are run.
         plans = plans.into_iter().step_by(13).collect();
     }
     let states: Arc<Vec<Model>> = Arc::new(states(SEED, BATCHES));

@@ -95,7 +95,8 @@ fn no_foreign_object_is_followed_or_waited_for() {
                     _ => mkfifo(&there, Mode::S_IRUSR | Mode::S_IWUSR).unwrap(),
                 }
                 let [writes, reads, _] = open_read_destroy(&what, &path, &options);
-                // A store never reads objects with these names, or it replaces them.
+                // An object with one of these names does no harm: a store never reads it, or
+                // replaces it.
                 let known = ["RESERVE", "DATA", "LOG", "LOG.old"].contains(&name.as_str()) || name.ends_with(".dbtmp");
                 for outcome in [&writes, &reads].into_iter().take(if name == "UNSYNCED" { 1 } else { 2 }) {
                     assert!(known || outcome.is_err(), "{what}: {outcome:?}");
@@ -195,8 +196,8 @@ fn huge_files_are_refused_unread() {
     }
 }
 
-/// Tests a hole of 200 GiB at the end of a WAL or manifest. The store must not read it, and must
-/// have the same contents as without it.
+/// Tests a hole of 200 GiB at the end of a WAL or manifest. The store must not read the hole, and
+/// must have the same contents as without the hole.
 #[test]
 fn a_huge_hole_at_the_end_of_a_log_is_not_read() {
     let folder = tempfile::tempdir().unwrap();

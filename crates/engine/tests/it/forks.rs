@@ -174,8 +174,8 @@ fn a_lock_ends_with_the_process_that_took_it() {
     in_own_process(|| {
         let folder = tempfile::tempdir().unwrap();
         for (name, path, options) in stores(folder.path()) {
-            // Each store has its own pair of these files, because the orphaned child of the
-            // previous store may still be waiting for its file.
+            // Each store has its own two signal files, because the orphaned child of the previous
+            // store may still be waiting for its file `ended`.
             let [orphan, ended] = ["orphan", "ended"].map(|file| folder.path().join(format!("{name} {file}")));
             let wait_for =
                 |file: &Path| (0..4000).any(|_| file.exists() || (thread::sleep(Duration::from_millis(5)), false).1);

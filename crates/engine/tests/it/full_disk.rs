@@ -123,8 +123,8 @@ impl Run<'_> {
         }
     }
 
-    /// Called when the store has stopped. Checks that the store stays stopped while the disk is
-    /// full, and that `resume` succeeds when there is space.
+    /// Called when the store has stopped because the disk is full. Checks that the store stays
+    /// stopped as long as there is no space, and that `resume` succeeds when there is space again.
     fn resume_with_space(&mut self, db: &Db, error: &Error) {
         assert!(error.is_no_space() && names_operation_and_file(error), "stopped by {error}");
         if self.faults.failed() > 0 && self.faults.is_armed() {
@@ -170,7 +170,7 @@ impl Run<'_> {
             let step = steps.start + rng.below(steps.len() + 1);
             self.survives(step, step, 0, false, rng.next_u64());
             self.survives(steps.end, steps.end, acknowledged, false, rng.next_u64());
-            // Checks a kill some time after the resume.
+            // Checks a kill within 60 disk steps after the resume.
             let step = (steps.end + rng.below(60)).min(end);
             self.survives(step, step, self.steps.partition_point(|acknowledged| *acknowledged <= step), true, 0);
         }
@@ -193,9 +193,9 @@ impl Run<'_> {
     }
 }
 
-/// Repeats the history. In each run the disk is full from another call on: from every `sample`-th
-/// call, or in a full run from every `full`-th call. Does nothing if such a store is not possible
-/// in this place.
+/// Runs the history many times. In each run the disk is full from another file system call on:
+/// from every `sample`-th call, or if all cases are run from every `full`-th call. Does nothing if
+/// a store at this place cannot have the options of `how`.
 fn campaign(how: How, faults: &[Fault], sample: usize, full: usize) {
     if kit::is_refused(&how.options()) {
         return;

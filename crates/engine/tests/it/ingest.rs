@@ -202,8 +202,8 @@ fn an_ingest_is_atomic_under_concurrent_writes() {
     assert_eq!(files.len(), 20, "the tables stay where they were");
 }
 
-/// Cuts the power after every step of the disk before, during and after an ingest. The ingest must
-/// be in the store as a whole or not at all.
+/// Tests a power cut after every step of the disk before, during and after an ingest. After the
+/// cut, the store must contain either the whole ingest or nothing of it.
 #[test]
 fn a_power_cut_leaves_a_prefix_in_which_an_ingest_is_one_step() {
     let folder = tempfile::tempdir().unwrap();
@@ -252,9 +252,9 @@ fn a_power_cut_leaves_a_prefix_in_which_an_ingest_is_one_step() {
     }
 }
 
-/// Tests ingests of which any call fails, or during which the disk is full from any call on. The
-/// ingest must be atomic. Writes that the store accepts after it, or when there is space again,
-/// must not be lost.
+/// Tests ingests in which any file system call fails, or in which the disk is full from any call
+/// on. The ingest must be atomic. Writes that the store accepts after it, or when there is space
+/// again, must not be lost.
 #[test]
 fn a_failed_ingest_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -290,7 +290,7 @@ fn a_failed_ingest_loses_nothing() {
         let killed = disk.steps(); // the close of the store may write
         drop(db);
         let end = disk.steps();
-        // In all other cases nothing was promised as durable.
+        // Without an ingest or a later write that succeeded, nothing was promised as durable.
         let cut = (made || accepted).then(|| disk.power_loss(end, 1));
         for image in [disk.state_after(killed)].into_iter().chain(cut) {
             let mut found = contents(&kit::open(&image.file_system(), &options, true).unwrap());

@@ -512,7 +512,8 @@ fn conflicts_within_one_write_group_are_found() {
     assert!(won < writes, "no conflict occurred, so the test shows nothing");
 }
 
-/// Bindings of languages without lifetimes use detached scans.
+/// Tests detached scans, which bindings of languages without lifetimes use. A scan must find the
+/// right first key, and its transaction must not commit while the scan is open.
 #[test]
 fn detached_scans_are_watched_and_must_end_before_the_commit() {
     let db = Db::open_in_memory(Options::default()).unwrap();

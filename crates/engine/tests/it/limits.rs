@@ -82,7 +82,7 @@ fn oversized_entries_are_refused_with_their_batch() {
 }
 
 /// Asserts that `key` has the value `wanted`. The failure message does not contain the value,
-/// which has megabytes.
+/// which has several megabytes.
 fn assert_value(db: &Db, key: &str, wanted: &[u8], stage: &str) {
     let found =
         db.get(key).unwrap_or_else(|e| panic!("{stage}: {e}")).unwrap_or_else(|| panic!("{stage}: {key} is missing"));

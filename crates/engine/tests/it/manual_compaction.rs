@@ -80,8 +80,9 @@ fn a_manual_compaction_respects_the_rate_limit() {
         (begun.elapsed(), Duration::from_secs_f64(bytes as f64 / f64::from(per_second)))
     };
     let (time, due) = merged("100", 4 << 20);
-    // A subcompaction does not wait after it has written its last bytes, so other threads can use
-    // this time. The whole compaction may therefore be a little faster than the limit.
+    // The rate limiter delays a subcompaction before its next bytes, so its last bytes cause no
+    // delay, and other threads can write in this time. The whole compaction may therefore be a
+    // little faster than the limit.
     assert!(time > due * 3 / 4, "{time:?} instead of {due:?}");
     let (time, due) = merged("4", 1 << 20);
     assert!(time < due / 2, "{time:?}, as if no writer waited: {due:?}");

@@ -1,5 +1,5 @@
-//! The model test: for any random operations, options, executor of jobs and place, a store must
-//! return the same results as a sorted map.
+//! The model test: with random operations, options, places (memory, directory or device) and ways
+//! to run jobs, a store must return the same results as a sorted map.
 //!
 //! Cases are generated from the seed `TERRACE_MODEL_SEED` (default 1). `TERRACE_MODEL_CASES` is
 //! the number of cases. A failure prints the seed and the smallest case that fails.

@@ -161,7 +161,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // If the mount failed, this does nothing.
+        // If the mount failed, `umount` fails too, and its result is ignored.
         let _ = Command::new("umount").arg(self.0.path()).output();
     }
 }

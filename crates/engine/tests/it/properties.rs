@@ -6,7 +6,8 @@ use leveldb::{Layout, Side, Store};
 use terrace::Db;
 use terrace_peers::{leveldb::Library, require};
 
-/// Makes a store with tables in several levels, one of them in level 0. Keys have all byte values.
+/// Makes a store with tables in several levels, one of them in level 0. The keys contain every
+/// byte value.
 fn filled(place: &Place) -> Db {
     let db = Db::open(
         place.path().unwrap(),

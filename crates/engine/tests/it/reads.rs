@@ -45,7 +45,8 @@ fn store(fs: Arc<dyn FileSystem>, changes: &[(&str, &str)]) -> Db {
     db
 }
 
-/// Runs `work`. Returns the count of allocations that this thread made meanwhile, and the result.
+/// Runs `work`. Returns the count of allocations that this thread made during `work`, and the
+/// result.
 fn allocations<T>(work: impl FnOnce() -> T) -> (u64, T) {
     let before = counting::of_thread();
     let done = work();

@@ -92,7 +92,7 @@ fn reset_peak() {
 }
 
 /// Runs `call` and asserts that the resident set of the process grows by less than `growth_max`
-/// bytes meanwhile.
+/// bytes during the call.
 fn within_bound<T>(what: &str, growth_max: u64, call: impl FnOnce() -> T) -> T {
     reset_peak();
     let before = peak();

@@ -83,7 +83,7 @@ fn wals_of_flushed_memtables_are_closed_under_unsynced_load() {
 }
 
 /// Fixed bug: the idle timer had a reference to the store. If the user dropped the last other
-/// handle meanwhile, the timer's thread closed the store; it then waited for its own end and
+/// handle during a tick, the timer's thread closed the store; it then waited for its own end and
 /// panicked. The drop by the user returned although the store was still locked.
 #[test]
 fn dropping_the_last_handle_during_an_idle_tick_closes_the_store() {

@@ -104,8 +104,8 @@ fn repair(files: &Files, options: &Options) -> (Model, RepairReport) {
     (pairs, report)
 }
 
-/// Repairs the store `damaged`, of which the byte range `bytes` of `file` was changed. Judges the
-/// result by `versions`, which lists all versions of each key in the undamaged files.
+/// Repairs the store `damaged`, of which the byte range `bytes` of `file` was changed. Checks the
+/// result against `versions`, which lists all versions of each key in the undamaged files.
 fn judge(what: &str, damaged: &Files, versions: &BTreeMap<Vec<u8>, Vec<Version>>, file: &str, bytes: Range<usize>) {
     let (pairs, report) = repair(damaged, &layout());
     let whole = |v: &&Version| v.file != file || v.bytes.end <= bytes.start || bytes.end <= v.bytes.start;
@@ -238,7 +238,7 @@ fn without_an_index_blocks_are_found_by_their_checksums() {
         let mut damaged = files.clone();
         damaged.get_mut(name).unwrap()[index] ^= 1;
         judge(&format!("{name}: index"), &damaged, &versions, name, index..index + 1);
-        // Damages a data block in addition. The repair must still find the later blocks.
+        // Damages a data block too. The repair must still find the later blocks.
         let first = block(contents, footer.index);
         let handle = Handle::decode(first.value()).unwrap();
         damaged.get_mut(name).unwrap()[3] ^= 1;

@@ -239,7 +239,7 @@ fn unsynced_bytes_are_bounded_on_a_small_disk() {
     let options = reserving(
         &[&slow[..], &[("compression", "none"), ("max_write_buffer_number", "8"), ("reserve_bytes", "64KiB")]].concat(),
     );
-    // The puts are more than a memtable together.
+    // One call puts more than a memtable can contain.
     let fill = |db: &Db, n: u8| (0..4).for_each(|part| db.put([n, part], noise(20_000)).unwrap());
     let unsynced = |releases: bool| {
         let fs: Arc<dyn FileSystem> = Arc::new(SmallFs::new(Arc::new(Memory::new()), DISK));
@@ -297,7 +297,7 @@ fn a_disk_full_of_obsolete_files_stops_no_write() {
 }
 
 /// Tests that the reserve is allocated again by the job that freed the space. This job ran while
-/// the reserve was in use, and no later commit job follows that could do it.
+/// the reserve was in use, and no later commit job follows that could allocate the reserve.
 #[test]
 fn a_job_that_used_the_reserve_restores_it() {
     let disk = SmallFs::new(Arc::new(CrashFs::new(Rules::Ext4)), LARGE);

@@ -20,8 +20,8 @@ const MEMTABLE: u64 = 128 << 10;
 /// The count of memtables that may be written before garbage has to be dropped. In this time the
 /// garbage is first in the active memtable and then in level 0.
 const LAG: usize = 6;
-/// The bytes that a store at rest may take in addition, whatever the size of the live data. The
-/// value is for the sizes in the presets; the tests scale it down.
+/// The bytes that a store at rest may take in addition to its live data, whatever the size of this
+/// data. The value is for the sizes in the presets; the tests scale it down.
 const SLACK: u64 = 64 << 20;
 
 /// How a history deletes several keys in one call.

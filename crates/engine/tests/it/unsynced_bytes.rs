@@ -224,7 +224,7 @@ fn a_commit_that_stops_writers_counts_as_blocking() {
 }
 
 /// Tests a writer that fills a memtable at the limit of unsynced bytes. It must wait for a commit,
-/// and the store must report this time as a stall.
+/// and the store must report the time of this wait as a stall.
 #[test]
 fn writers_stop_at_the_limit_until_a_commit() {
     const STOPPED: Duration = Duration::from_millis(200);

@@ -68,9 +68,9 @@ fn tail_gc_collects_all_garbage() {
     uniform_changes("tail", 1.35);
 }
 
-/// Makes random overwrites and deletes of many times the size of the store, with the GC mode
-/// `collection`. Asserts that the store then takes at most `space_max` times the size of the live
-/// data.
+/// Overwrites and deletes random keys with the GC mode `collection`, until many times the size of
+/// the store is written. Asserts that the store then takes at most `space_max` times the size of
+/// the live data.
 fn uniform_changes(collection: &str, space_max: f64) {
     let changes = [("value_log_gc", collection), ("reserve_bytes", "0")]; // it would count as space
     let (place, options) = (Place::any(), options(&[SMALL, &changes].concat()));

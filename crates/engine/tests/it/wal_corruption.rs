@@ -133,7 +133,7 @@ fn salvage_loses_only_the_damaged_record() {
             db.put("another", "write").expect("it can be written");
         }
         println!("{form:?}: {lost} pairs lost in {states} states, {most} at most");
-        // A damaged length of a record loses all records up to the next durable mark.
+        // If the length of a record is damaged, all records up to the next durable mark are lost.
         assert!(most <= 2, "{form:?}: {most} pairs lost at once");
     }
 }

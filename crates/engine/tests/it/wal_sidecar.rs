@@ -69,7 +69,8 @@ fn segment_and_sidecar_are_one_history() {
     assert_eq!(judge(&files, &states, "no damage"), BATCHES);
 }
 
-/// Tests a segment or a sidecar that ends early, as after a power cut. The rest must be a prefix.
+/// Tests a segment or a sidecar that ends early, as after a power cut. The remaining history must
+/// be a prefix.
 #[test]
 fn a_truncated_segment_or_sidecar_leaves_a_prefix() {
     let (files, states) = killed();

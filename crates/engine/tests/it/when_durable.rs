@@ -1,6 +1,6 @@
 //! Tests of `Db::when_durable`, with which an asynchronous task waits until writes are durable.
-//! The returned future must resolve once they are, share a sync with other such futures, and
-//! report failures.
+//! The returned future must resolve once these writes are durable, share a sync with other such
+//! futures, and report failures.
 use crate::common::kit;
 use kit::{Place, TIGHT, options};
 use std::{

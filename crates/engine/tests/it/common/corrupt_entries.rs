@@ -85,7 +85,7 @@ pub struct Entry {
 }
 
 /// Changes the entry of user key `key` in `store` and corrects the checksums. The closure `change`
-/// receives the entry and the previous entry of the table, and modifies the former. It must not
+/// receives the entry and the previous entry of the table, and modifies the entry. It must not
 /// change the lengths of key and value. Returns the path of the changed file.
 pub fn change(store: &Path, key: &[u8], change: impl Fn(&mut Entry, Option<&Entry>)) -> PathBuf {
     for (path, range) in tables(store) {

@@ -54,7 +54,7 @@ pub fn store_on(fs: Arc<dyn FileSystem>, with_format_file: bool) -> (Files, Vec<
     let tables: Vec<_> =
         layout.iter().flat_map(|level| &level.tables).map(|t| format!("{:06}.ldb", t.number)).collect();
     let mut files = files(&*fs);
-    // Obsolete tables are left out.
+    // The result has no obsolete tables.
     files.retain(|name, _| !name.ends_with(".ldb") || tables.contains(name));
     let logs = files.keys().filter(|name| name.ends_with(".log")).count();
     assert!(levels > 1 && logs == 2, "the store has tables in {levels} levels, and {logs} logs");

@@ -176,8 +176,8 @@ pub struct History<'a> {
 
 /// A drop of a column family.
 struct Dropped {
-    /// The steps at which the drop began and ended. A crash state of a step between them may show
-    /// the family or not.
+    /// The steps at which the drop of a column family began and ended. A crash state of a step
+    /// between them may show the family or not.
     begun: usize,
     ended: usize,
     /// The contents of the store after the drop.
@@ -272,8 +272,8 @@ impl<'a> History<'a> {
         self.drops.get(&batches).map_or(&self.states[batches], |dropped| &dropped.state)
     }
 
-    /// Called after an open. If an earlier drop returned an error, decides from the contents
-    /// `found` whether the drop has happened.
+    /// Called after an open. If an earlier drop of a column family returned an error, decides from
+    /// the contents `found` whether the drop has happened.
     fn settle_drop(&mut self, applied: usize, found: &Model) {
         let now = (self.clock)();
         let Some(dropped) = self.drops.get_mut(&applied).filter(|dropped| dropped.ended == usize::MAX) else { return };

@@ -5,7 +5,7 @@ use terrace_sim::Rng;
 /// A key. Keys are binary and short, and often one is a prefix of another.
 pub type Key = Vec<u8>;
 
-/// A value as a description from which its bytes follow. The description keeps the output of a
+/// Describes a value; its bytes follow from the description. A description keeps the output of a
 /// failure short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value {
