@@ -123,8 +123,9 @@ impl WriteBatch {
         this
     }
 
-    /// Writes a batch that has a store, unless the block ended with an exception, and clears it. If
-    /// the write fails, or if the batch has no store, it keeps its operations.
+    /// Ends a `with` block. If the batch has a store, writes it unless the block raised an
+    /// exception, and clears it. If the write fails, or if the batch has no store, the operations
+    /// stay in it.
     fn __exit__(
         &mut self,
         py: Python<'_>,

@@ -1,8 +1,8 @@
 //! The cursor of an iterator over the pairs that a transaction sees.
 //!
-//! A scan of the engine has one direction. Each seek, and each change of direction, begins another
-//! scan, which sees the writes of the transaction until then. The transaction watches exactly what
-//! the scans have returned.
+//! A scan of the engine has one direction. Each seek, and each change of direction, therefore
+//! begins another scan, which sees the earlier writes of the transaction. A serializable
+//! transaction watches exactly the ranges that these scans have read.
 use super::transaction::{Active, Slot, ended};
 use std::sync::{Arc, PoisonError};
 use terrace::{ColumnFamily, ReadOptions, Result};

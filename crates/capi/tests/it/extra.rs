@@ -25,7 +25,7 @@ fn functions_for_bindings_shared_and_static() {
     }
 }
 
-/// The programs free everything that they receive.
+/// Tests the programs under Valgrind: they free everything that they receive, so none may leak.
 #[test]
 fn functions_for_bindings_leak_no_memory() {
     let Some(valgrind) = require("valgrind", tool("valgrind")) else { return };

@@ -182,7 +182,7 @@ impl Scan {
     /// Reads all entries of the store, in reverse order if `is_reverse`.
     ///
     /// # Errors
-    /// The engine's error, after one word in capitals.
+    /// The engine's error, after the word `READ` and a colon.
     pub fn of(store: &dyn Target, is_reverse: bool) -> Result<Scan, String> {
         let mut scan = Scan { is_reverse, count: Some(0), pairs: Vec::new() };
         let done = store.scan(None, is_reverse, &mut |key, value| {
