@@ -1,4 +1,4 @@
-//! An open store: the calls into the engine, and the readers that the end of the store ends.
+//! An open store: the calls into the engine, and the readers, which end when the store is closed.
 //!
 //! Every call into the engine runs without the interpreter's lock. It may wait for storage, or for
 //! a lock that a background thread holds while it waits for the interpreter to run a comparator.
@@ -106,8 +106,8 @@ impl Store {
         true
     }
 
-    /// Refuses a key that the custom order cannot compare with itself, by the exception that the
-    /// comparator raises. So a key of a wrong form does not reach the store.
+    /// Refuses a key that the custom order cannot compare with itself: raises the exception of the
+    /// comparator. So a key of a wrong form does not reach the store.
     pub fn check_key(&self, py: Python<'_>, key: &[u8]) -> PyResult<()> {
         let Some(order) = &self.order else { return Ok(()) };
         self.wait(py, || {

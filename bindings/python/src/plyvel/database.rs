@@ -78,7 +78,7 @@ impl Handle {
 
 /// The list of the open databases with a comparator, which must be closed before the interpreter
 /// ends. The list has the stores and not the Python objects, because an iterator, a snapshot or a
-/// batch keeps a store open after its `DB` object is gone.
+/// batch keeps a store open after its `DB` object was freed.
 fn with_comparator() -> MutexGuard<'static, Vec<Weak<Store>>> {
     static STORES: Mutex<Vec<Weak<Store>>> = Mutex::new(Vec::new());
     STORES.lock().unwrap_or_else(PoisonError::into_inner)

@@ -13,7 +13,7 @@ pub struct Iterator {
     steps: Steps,
     /// The direction of `next`.
     direction: Direction,
-    /// The start of all keys of the range. It is not part of the keys that the iterator returns.
+    /// The prefix that all keys of the range have. The iterator returns the keys without it.
     prefix: Vec<u8>,
     include_key: bool,
     include_value: bool,

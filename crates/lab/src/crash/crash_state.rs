@@ -45,8 +45,8 @@ pub struct CrashState {
     pub cut: usize,
     /// The events between `until` and `cut` that reached the medium.
     pub kept: Vec<Part>,
-    /// Number of the last mark before the power cut. The store must contain all batches up to this
-    /// number.
+    /// Number in the last mark before the power cut. A mark records the number of a promised batch.
+    /// The store must contain all batches up to this number.
     pub promised: u64,
 }
 

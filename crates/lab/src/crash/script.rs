@@ -79,7 +79,7 @@ impl Script {
 
     /// Judges a store that was opened after a power cut and must contain the first `promised`
     /// batches. Returns the number of batches in the store, or the text of the violation. The text
-    /// begins with one word in capitals.
+    /// begins with one word in capitals, which names the kind of the violation.
     pub fn judge(&self, promised: u64, store: &dyn Target) -> Result<u64, String> {
         let forward = Scan::of(store, false)?;
         let applied = forward.count.ok_or("WRONG: the batch counter is invalid")?;

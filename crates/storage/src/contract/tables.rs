@@ -103,7 +103,7 @@ fn a_table_returns_the_same_as_a_sorted_map(fixture: &Fixture) {
 }
 
 /// Checks that a lookup at the sequence number of a version returns this version, and that a
-/// lookup at the number below does not. Lookups of absent keys return nothing.
+/// lookup at the next smaller number does not. Lookups of absent keys must return nothing.
 fn lookups(storage: &dyn Storage, table: &dyn Table, model: &Versions) {
     let how = TableReadOptions { verify: false, fill_cache: true };
     let find = |user: &[u8], at: u64| {

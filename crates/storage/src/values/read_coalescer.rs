@@ -14,7 +14,7 @@ use std::{
 };
 
 /// The largest gap in bytes between two entries that are treated as adjacent. A gap contains frame
-/// headers and a little garbage.
+/// headers and a few values that the scan does not read.
 const GAP_MAX: u64 = 4096;
 /// The size in bytes of the first coalesced read. Each further read is twice as large as the one
 /// before it, up to `MOST_BYTES`.

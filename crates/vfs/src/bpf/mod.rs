@@ -57,8 +57,8 @@ pub struct TransactionState {
 }
 
 impl CommitIterator {
-    /// Opens the iterator that is pinned at `pinned`. If no iterator is pinned there, loads an
-    /// iterator for this process. The error states why neither is possible.
+    /// Opens the BPF iterator that is pinned at the path `pinned`. If no iterator is pinned there,
+    /// loads an iterator for this process. The error states why neither is possible.
     pub fn open(pinned: &Path) -> Result<CommitIterator, String> {
         match fs::symlink_metadata(pinned) {
             Ok(_) => {

@@ -53,8 +53,8 @@ const ASK_BYTES: u64 = WINDOW_MIN / 4;
 /// a page fault for each page.
 const CALL_BYTES: usize = 16 << 10;
 /// The file systems on which WALs are mapped: those that rewrite an allocated page in place.
-/// Another file system may have to allocate new space for the page, and on a full disk there is
-/// none.
+/// Another file system may have to allocate new space for the page, which a full disk does not
+/// have.
 const IN_PLACE: [FsType; 3] = [EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, TMPFS_MAGIC];
 
 /// The file of a WAL while it grows.

@@ -227,8 +227,8 @@ impl LogWriter for Writer {
     }
 }
 
-/// Opens the log `name`. The reader sees the log as long as it is now, and returns no record that
-/// is appended later.
+/// Opens the log `name`. The reader sees only the bytes that the file has at this call. It returns
+/// no record that is appended later.
 pub(super) fn open(store: &Store, name: &str, kind: LogKind) -> Result<Box<dyn LogReader>> {
     let what = match kind {
         LogKind::Wal => "log",
