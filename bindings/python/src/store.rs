@@ -32,7 +32,7 @@ pub struct Store {
 
 struct Open {
     db: terrace::Db,
-    /// Live readers. The end of the store ends them.
+    /// The live readers, which end when the store is closed.
     walks: Vec<Weak<dyn Ends>>,
 }
 
@@ -86,7 +86,7 @@ impl Store {
         self.order.as_ref().and_then(|order| order.take_interrupt()).map_or(Ok(value), Err)
     }
 
-    /// Returns the reader that `make` creates. The end of the store ends it.
+    /// Returns the reader that `make` creates. The reader ends when the store is closed.
     pub fn walk<T: Send + 'static>(
         &self,
         py: Python<'_>,

@@ -73,7 +73,7 @@ impl TransactionCursor {
     fn begin(&mut self, reverse: bool, at: Option<&[u8]>) -> Result<()> {
         self.pair = None;
         self.reverse = reverse;
-        // The end of the transaction waits for `with`, so it ends this scan, too.
+        // The end of the transaction waits until `with` returns. So it also ends this new scan.
         self.active.with(|transaction| {
             let scan = transaction.scan_detached(self.family.as_ref(), self.options.clone(), reverse, at)?;
             *self.scan.lock().unwrap_or_else(PoisonError::into_inner) = Some(scan);

@@ -70,7 +70,8 @@ impl Framer {
         at..out.len()
     }
 
-    /// Returns whether compressing `value` saves enough. If so, `scratch` has the compressed form.
+    /// Returns whether compressing `value` saves more than an eighth. If so, `scratch` has the
+    /// compressed form.
     fn squeezed(&mut self, value: &[u8]) -> bool {
         if self.codec == Codec::None || value.len() < self.compress_from.max(1) {
             return false;

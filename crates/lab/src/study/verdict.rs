@@ -42,7 +42,7 @@ pub struct Verdict {
     pub that: String,
     /// Reason why the inequality is expected: a source, or an argument.
     pub because: String,
-    /// Known reason why the inequality does not hold here, if there is one.
+    /// Known reason why the inequality does not hold for measured figures, if there is one.
     pub otherwise: Option<String>,
     /// Outcome over all cases.
     pub outcome: Outcome,

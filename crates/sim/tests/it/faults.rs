@@ -104,7 +104,7 @@ fn after_a_failed_sync_later_ones_succeed_and_write_nothing() {
     file.sync().unwrap();
     let left = |seed| inner.power_loss(inner.steps(), seed).read("a").unwrap();
     assert!((0..100).any(|seed| left(seed).is_empty()), "the second sync wrote the bytes");
-    // NegativeControl: after a sync that succeeded, the bytes must be durable.
+    // A control: after a sync that succeeded, the bytes must be durable.
     let mut other = fs.create("b").unwrap();
     other.append(b"safe").unwrap();
     other.sync().unwrap();

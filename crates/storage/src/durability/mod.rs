@@ -55,7 +55,8 @@ impl Finished {
     }
 }
 
-/// Returns the journal of `fs`. Returns an error of the kind `Unsupported` if it has none.
+/// Returns the journal of `fs`. If `fs` has no journal, returns an error of the kind
+/// `Unsupported`.
 fn journal_of(fs: &dyn FileSystem) -> io::Result<&dyn JournalCommit> {
     terrace_vfs::journal_of(fs).map_err(|why| io::Error::new(io::ErrorKind::Unsupported, why))
 }
