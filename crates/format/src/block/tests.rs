@@ -245,8 +245,8 @@ fn common_prefixes_end_at_the_first_difference() {
     assert_eq!(common_prefix(b"0123456789abcdefX", b"0123456789abcdeYX"), 15);
 }
 
-/// Tests blocks with invalid restart points. In a bug found by fuzzing, the verification by
-/// forward iteration accepted such a block, and a later lookup failed.
+/// Tests that invalid restart points are detected without a search. In a bug found by fuzzing, the
+/// verification by forward iteration accepted such a block, and a later lookup failed.
 #[test]
 fn bad_restart_points_are_detected_without_a_search() {
     let whole = block(&[(b"a", b"1"), (b"b", b"2"), (b"c", b"3")], 1);

@@ -99,8 +99,8 @@ impl Batch {
 }
 
 impl JournalTracker {
-    /// Makes a tracker that reads the journal at most once in each period `poll`, unless too many
-    /// files wait. The tracker expects a journal commit in every `interval`.
+    /// Makes a tracker that reads the journal at most once in each period `poll`, unless the queue
+    /// of waiting files is half full. The tracker expects a journal commit in every `interval`.
     pub fn new(evidence: Evidence, poll: Duration, interval: Duration) -> JournalTracker {
         let stall_limit = (interval + Duration::from_secs(1)) * INTERVALS_MAX;
         JournalTracker { evidence, poll, stall_limit, waiting: Queue::new(usize::MAX), progress: Mutex::default() }
