@@ -123,9 +123,9 @@ impl WriteBatch {
         this
     }
 
-    /// Ends a `with` block. If the batch has a store, writes it unless the block raised an
-    /// exception, and clears it. If the write fails, or if the batch has no store, the operations
-    /// stay in it.
+    /// Ends a `with` block. If the batch has a store and the block raised no exception, writes the
+    /// batch to the store. Then clears the batch. If the write fails, or if the batch has no store,
+    /// the operations stay in the batch.
     fn __exit__(
         &mut self,
         py: Python<'_>,

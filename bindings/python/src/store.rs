@@ -65,7 +65,8 @@ impl Store {
     }
 
     /// Calls `act`, which writes to the open store. If the disk was full, resumes writes first; if
-    /// that is not possible yet, `act` fails. This is for interfaces without a call that resumes.
+    /// that is not possible yet, `act` fails. This function is for interfaces that have no call to
+    /// resume writes.
     pub fn write<T: Send>(&self, py: Python<'_>, act: impl Send + FnOnce(&terrace::Db) -> Result<T>) -> PyResult<T> {
         self.run(py, |db| {
             if self.full.load(Ordering::Relaxed) && db.resume().is_ok() {

@@ -235,9 +235,9 @@ mod tests {
         assert!(chi < 52.0, "{chi}: {counts:?}");
     }
 
-    /// Tests that the sizes of values and the lengths of scans have the distribution function F(x) =
-    /// 1 - (1 + k x / sigma)^(-1 / k). Sizes are rounded to whole numbers. A size above the limit is
-    /// reduced modulo the limit, as in the original.
+    /// Tests that the sizes of values and the lengths of scans have the distribution function
+    /// F(x) = 1 - (1 + k x / sigma)^(-1 / k). Sizes are rounded to whole numbers. A size above the
+    /// limit is reduced modulo the limit, as in the original.
     #[test]
     fn values_and_scans_follow_the_published_pareto_by_chi_square() {
         let (mut rng, draws) = (Rng::new(11, 11), 1_000_000u64);

@@ -111,8 +111,9 @@ fn after_a_failed_sync_later_ones_succeed_and_write_nothing() {
     assert!((0..100).all(|seed| inner.power_loss(inner.steps(), seed).read("b").unwrap() == b"safe"));
 }
 
-/// Tests a failed sync of several folders. It must be reported once, to its caller. The unsynced
-/// data of all folders are then lost, even of folders that the failed call did not name.
+/// Tests a failed sync of several folders. The failure must be reported once, to the caller of
+/// this sync. The unsynced data of all folders are then lost, even of folders that the failed call
+/// did not name.
 #[test]
 fn a_failed_sync_of_folders_is_reported_once_and_loses_all_unsynced_folders() {
     let (inner, fs) = wrapped(Plan::never());

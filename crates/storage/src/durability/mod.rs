@@ -81,7 +81,8 @@ pub trait DurabilityTracker: Send + Sync {
         None
     }
     /// Returns whether durability handles become durable by commits that the file system makes
-    /// anyway. In such a mode a forced commit is needed only in an emergency.
+    /// anyway. In such a mode a commit is forced only when a limit is reached, such as that of
+    /// unsynced bytes.
     fn waits_for_fs_commit(&self) -> bool {
         false
     }

@@ -40,8 +40,8 @@ pub(super) struct LogFile {
     synced_bytes: AtomicU64,
     /// Whether the directory entry is durable. The first sync of the file also syncs the directory.
     named: AtomicBool,
-    /// The first failed append or sync. After a failure the contents of the file are unknown, so
-    /// nothing more is written and no sync succeeds.
+    /// The error of the first failed append or sync. After a failure the contents of the file are
+    /// unknown, so nothing more is written and no sync succeeds.
     broken: OnceLock<Error>,
     /// Locked during a sync. If several threads synced the file at the same time, the kernel would
     /// report a failure to only one of them.
