@@ -13,8 +13,8 @@ use std::{
     path::PathBuf,
 };
 
-/// A key or a value. `bytes` are borrowed. A `bytearray`, a `memoryview` or another object with a
-/// buffer is copied. A `str` or a list of integers is refused.
+/// A key or a value. A Python `bytes` object is borrowed. A `bytearray`, a `memoryview` or another
+/// object with a buffer is copied. A `str` or a list of integers is refused.
 #[derive(Clone)]
 pub struct Bytes<'a>(Cow<'a, [u8]>);
 

@@ -123,8 +123,9 @@ impl WriteBatch {
         this
     }
 
-    /// Writes a batch that has a store, unless the block ended with an exception, and clears it. If
-    /// the write fails, or if the batch has no store, it keeps its operations.
+    /// Ends a `with` block. If the batch has a store and the block raised no exception, writes the
+    /// batch to the store. Then clears the batch. If the write fails, or if the batch has no store,
+    /// the operations stay in the batch.
     fn __exit__(
         &mut self,
         py: Python<'_>,

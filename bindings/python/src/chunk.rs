@@ -1,7 +1,8 @@
 //! Pairs that were fetched together, so that the interpreter's lock is released once for many.
 use terrace::Error;
 
-/// The number of pairs in the first chunk of a reader. Each further chunk has twice as many.
+/// The number of pairs in the first chunk of a reader. Each further chunk has twice as many pairs
+/// as the chunk before it, up to [`PAIRS_MAX`].
 pub const PAIRS_FIRST: usize = 4;
 /// The largest number of pairs in a chunk.
 pub const PAIRS_MAX: usize = 256;

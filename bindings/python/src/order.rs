@@ -18,7 +18,8 @@ pub struct Order {
     /// The first exception that the function raised, the cause of later errors.
     failure: Mutex<Option<PyErr>>,
     /// A `KeyboardInterrupt` that arrived during a comparison, and its thread. The comparison was
-    /// repeated, so it had no effect on the store. It is raised at the end of the thread's call.
+    /// repeated, so the interrupt had no effect on the store. It is raised at the end of the
+    /// thread's call.
     interrupt: Mutex<Option<(ThreadId, PyErr)>>,
 }
 

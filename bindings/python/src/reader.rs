@@ -52,9 +52,9 @@ impl RangeReader {
         RangeReader { cursor, order, bounds }
     }
 
-    /// Fetches into `chunk` the next pairs in `direction`, at most `pairs` of them. They follow the
-    /// position `from`. Without a position they follow the pairs of the last fetch, which had the
-    /// same direction. An error ends the chunk.
+    /// Fetches into `chunk` at most `pairs` pairs in `direction`, beginning at the gap `from`. If
+    /// `from` is `None`, continues after the pairs of the last fetch, which must have had the same
+    /// direction. An error ends the chunk.
     pub fn fetch(&mut self, from: Option<&Gap>, direction: Direction, pairs: usize, chunk: &mut Chunk) {
         chunk.clear();
         chunk.error = self.try_fetch(from, direction, pairs, chunk).err();

@@ -88,7 +88,7 @@ impl Reads {
         steps::is_empty(py, &self.space, self.options(py)?).map(|empty| !empty)
     }
 
-    /// Returns the bounds of a range as bytes, for a view of it.
+    /// Returns the bounds of a range as bytes, for a view of the range.
     #[pyo3(signature = (start, stop, *, prefix))]
     fn _bounds<'py>(
         &self,

@@ -8,8 +8,8 @@ use terrace::{ColumnFamily, Cursor, Db, ReadOptions, Result};
 #[derive(Clone)]
 pub struct Space {
     pub store: Arc<Store>,
-    /// `None` for the default one. The end of the store drops the handle, which would keep the
-    /// directory locked.
+    /// The engine's handle of the family; `None` for the default key space. Closing the store drops
+    /// the handle, which would otherwise keep the directory locked.
     family: Option<Arc<Walk<ColumnFamily>>>,
 }
 

@@ -125,7 +125,8 @@ pub fn count(py: Python<'_>, space: &Space, options: ReadOptions) -> PyResult<us
     }
 }
 
-/// Counts the pairs from the cursor on, and moves it past them. The number is 0 only at the end.
+/// Counts at most `AT_ONCE` pairs from the cursor on, and moves the cursor past them. The count is
+/// 0 only at the end of the range.
 fn count_some(cursor: &mut Cursor) -> Result<usize> {
     const AT_ONCE: usize = 1 << 16;
     let mut count = 0;

@@ -1,4 +1,4 @@
-//! An open store: the calls into the engine, and the readers that the end of the store ends.
+//! An open store: the calls into the engine, and the readers, which end when the store is closed.
 //!
 //! Every call into the engine runs without the interpreter's lock. It may wait for storage, or for
 //! a lock that a background thread holds while it waits for the interpreter to run a comparator.
@@ -32,7 +32,7 @@ pub struct Store {
 
 struct Open {
     db: terrace::Db,
-    /// Live readers. The end of the store ends them.
+    /// The live readers, which end when the store is closed.
     walks: Vec<Weak<dyn Ends>>,
 }
 
@@ -65,7 +65,8 @@ impl Store {
     }
 
     /// Calls `act`, which writes to the open store. If the disk was full, resumes writes first; if
-    /// that is not possible yet, `act` fails. This is for interfaces without a call that resumes.
+    /// that is not possible yet, `act` fails. This function is for interfaces that have no call to
+    /// resume writes.
     pub fn write<T: Send>(&self, py: Python<'_>, act: impl Send + FnOnce(&terrace::Db) -> Result<T>) -> PyResult<T> {
         self.run(py, |db| {
             if self.full.load(Ordering::Relaxed) && db.resume().is_ok() {
@@ -86,7 +87,7 @@ impl Store {
         self.order.as_ref().and_then(|order| order.take_interrupt()).map_or(Ok(value), Err)
     }
 
-    /// Returns the reader that `make` creates. The end of the store ends it.
+    /// Returns the reader that `make` creates. The reader ends when the store is closed.
     pub fn walk<T: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -106,8 +107,8 @@ impl Store {
         true
     }
 
-    /// Refuses a key that the custom order cannot compare with itself, by the exception that the
-    /// comparator raises. So a key of a wrong form does not reach the store.
+    /// Refuses a key that the custom order cannot compare with itself: raises the exception of the
+    /// comparator. So a key of a wrong form does not reach the store.
     pub fn check_key(&self, py: Python<'_>, key: &[u8]) -> PyResult<()> {
         let Some(order) = &self.order else { return Ok(()) };
         self.wait(py, || {

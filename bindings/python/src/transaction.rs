@@ -25,12 +25,12 @@ use std::{
 };
 use terrace::{Error, Isolation, Locking, ReadOptions, Result, TransactionOptions, WriteOptions};
 
-/// A transaction until its end, and its live scans, which it ends.
+/// A transaction that has not ended, and its live scans, which end with it.
 struct Active {
     transaction: Arc<Walk<terrace::Transaction>>,
     scans: Mutex<Vec<Weak<dyn Ends>>>,
     sync: bool,
-    /// Whether the transaction was committed or rolled back. The end of the store does not set it.
+    /// Whether the transaction was committed or rolled back. Closing the store does not set it.
     done: AtomicBool,
 }
 
@@ -292,7 +292,8 @@ impl Transaction {
         this
     }
 
-    /// Commits the transaction unless the block ended with an exception or has ended it.
+    /// Ends a `with` block: commits the transaction, unless the block raised an exception or has
+    /// ended the transaction itself. After an exception, rolls the transaction back.
     fn __exit__(
         &self,
         py: Python<'_>,

@@ -90,9 +90,9 @@ unsafe extern "C" fn leveldb_writebatch_iterate(batch: &Batch, state: *mut c_voi
     }
 }
 
-/// Appends the operations of `source` to `destination`. Both may be the same batch. The arguments
-/// are pointers and not references, because Rust forbids a mutable and a second reference to one
-/// batch.
+/// Appends the operations of `source` to `destination`. The two arguments may be the same batch.
+/// They are pointers and not references, because Rust forbids a mutable and a second reference to
+/// one batch.
 ///
 /// # Safety
 /// Both are batches that no other call uses.

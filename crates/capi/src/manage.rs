@@ -3,7 +3,8 @@
 use crate::{error::Failure, memory, options::Options, refusal};
 use terrace::{Db, Error};
 
-/// Removes the store `name`, and the damaged stores that repairs of it have kept.
+/// Removes the store `name`, and the damaged stores that earlier repairs of it have replaced and
+/// kept.
 ///
 /// # Safety
 /// `name` is zero-terminated.

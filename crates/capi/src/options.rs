@@ -143,8 +143,8 @@ extern "C" fn leveldb_options_set_env(options: &mut Options, env: Option<&Env>) 
     options.stores = env.and_then(|env| env.0.clone());
 }
 
-/// Has no effect. LevelDB's C interface cannot create a logger, so the argument is always `NULL`;
-/// see [`terrace_options_set_logger`](crate::logger).
+/// Has no effect. LevelDB's C interface cannot create a logger, so `_logger` is always `NULL`. To
+/// set a logger, call [`terrace_options_set_logger`](crate::logger).
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_info_log(_options: &mut Options, _logger: *mut c_void) {}
 

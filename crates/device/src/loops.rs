@@ -1,6 +1,6 @@
-//! Finds the loop device that uses a file, and the file that a loop device uses. With this the
-//! caller can reject a second writer: two writers, one through the file and one through its loop
-//! device, would destroy the contents.
+//! Finds the loop device that uses a file, and the file that a loop device uses. A caller can thus
+//! reject a second writer: two writers, one through the file and one through its loop device,
+//! would destroy the contents.
 use crate::{Error, Result};
 use nix::errno::Errno;
 use std::fs;

@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(read(&encode(&[], 0), 0), Ok(vec![]));
     }
 
-    /// The example of docs/format/bundle.md.
+    /// Tests that the encoder returns the example of docs/format/bundle.md.
     #[test]
     fn bytes_are_as_specified() {
         let members = [(7, 0, 5000), (8, 8192, 1)].map(|(id, offset, bytes)| Member { id: TableId(id), offset, bytes });

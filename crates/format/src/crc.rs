@@ -41,7 +41,7 @@ pub fn unmask(masked: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// Vectors of RFC 3720, appendix B.4.
+    /// Tests the vectors of RFC 3720, appendix B.4.
     #[test]
     fn standard_vectors() {
         assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);

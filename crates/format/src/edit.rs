@@ -132,7 +132,7 @@ pub struct AddedTable {
 /// A file with separated values to which value pointers of SSTables may refer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Referred {
-    /// A WAL that holds values.
+    /// A WAL that contains values.
     Log(LogId),
     /// A segment of values relocated by garbage collection.
     Values(SegmentId),

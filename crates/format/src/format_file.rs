@@ -44,8 +44,8 @@ pub struct FormatFile {
     pub layout: Layout,
     /// Feature flags that a reader must know, including those of the layout; see [`is_known`].
     pub features: Vec<String>,
-    /// Whether the store makes many files durable with one sync, instead of one sync for each
-    /// SSTable, if it is opened without an explicit durability mode.
+    /// Whether an open without an explicit durability mode makes many files durable with one sync,
+    /// instead of one sync for each SSTable.
     pub in_batches: bool,
 }
 

@@ -49,7 +49,7 @@ impl Header {
         Header { masked_crc: masked_crc(kind, payload), payload_bytes: payload.len(), kind }
     }
 
-    /// Parses `bytes`, which holds at least [`HEADER_BYTES`].
+    /// Parses `bytes`, which has at least [`HEADER_BYTES`] bytes.
     fn parse(bytes: &[u8]) -> Header {
         Header {
             masked_crc: u32::from_le_bytes(bytes[..4].try_into().expect("four bytes")),

@@ -71,9 +71,9 @@ fn kibibytes(text: &str) -> Option<u64> {
 }
 
 /// Returns `type options` of the mount that contains `dir`. `mounts` is the text of
-/// /proc/self/mountinfo (proc(5)). Of the mounts whose mount point is a prefix of `dir`, the one
-/// with the longest mount point contains `dir`. If several mounts have the same mount point, the
-/// last one contains it.
+/// /proc/self/mountinfo, see proc(5). Of the mounts whose mount point is a prefix of `dir`, the
+/// one with the longest mount point contains `dir`. If several mounts have the same mount point,
+/// the last one contains it.
 fn file_system(mounts: &str, dir: &Path) -> Option<String> {
     let parsed = mounts.lines().filter_map(|line| {
         let (front, back) = line.split_once(" - ")?;

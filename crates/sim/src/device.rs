@@ -94,8 +94,9 @@ impl CrashDevice {
         made
     }
 
-    /// Returns the number of recorded requests. Every write that was acknowledged before this call
-    /// must survive a power cut after this step.
+    /// Returns the count of recorded requests, which is also the number of the newest step. Every
+    /// write that was acknowledged as durable before this call must survive a power cut after this
+    /// step.
     pub fn steps(&self) -> usize {
         self.recording.lock().events.len()
     }

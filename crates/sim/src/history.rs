@@ -276,8 +276,8 @@ impl History {
         }
     }
 
-    /// Completes a commit of all names, for a caller that has waited for the commit. The journal
-    /// has not counted this commit yet.
+    /// Records a completed commit of all names, for a caller that has waited for it. The journal's
+    /// counter does not include this commit yet.
     fn names_committed(&mut self, now: usize) {
         self.complete_commit(now);
         self.commits.push(Commit { ended: now, covers: now });

@@ -19,8 +19,8 @@ use terrace_storage::{
 /// Longest time that a build waits, in calls of `advance`.
 const STEPS_MAX: usize = 12;
 
-/// The durability tracker of this mode. It delays the n-th build for some calls of `advance`, or
-/// lets it fail. Both choices depend only on the seed and on n.
+/// The durability tracker that completes durability handles late. It delays the n-th build for
+/// some calls of `advance`, or lets it fail. Both choices depend only on the seed and on n.
 pub struct LateTracker {
     permille: usize,
     // This mutex is locked during syncs, so that `commit` also waits for builds that another thread

@@ -8,8 +8,8 @@ use terrace_storage::{
     durability::{DurabilityTracker, Finished},
 };
 
-/// The durability tracker of this mode. WALs and roots (the manifest and `CURRENT`) are synced as
-/// usual. Only the reports about tables are false.
+/// The durability tracker of the mode that reports false results. WALs and roots (the manifest and
+/// `CURRENT`) are synced as usual. Only the reports about tables are false.
 pub struct LyingTracker;
 
 impl DurabilityTracker for LyingTracker {

@@ -39,8 +39,8 @@ impl Default for NameLimits {
 pub struct LimitedNamesFs {
     inner: Arc<MemFs>,
     narrow: NameLimits,
-    /// The names as they were created, by lookup key. No other lock is taken while this lock is
-    /// held.
+    /// The names as they were created, by the form in which they are compared. A thread that holds
+    /// this lock takes no other one.
     names: Arc<Mutex<BTreeMap<String, String>>>,
 }
 

@@ -95,8 +95,8 @@ impl Space {
 }
 
 impl SmallFs {
-    /// Wraps `inner` as a directory on a device of `capacity` bytes. Files that are already in its
-    /// subdirectories use no space.
+    /// Wraps `inner` as a directory on a device of `capacity` bytes. Files that the subdirectories
+    /// of `inner` already contain use no space.
     pub fn new(inner: Arc<dyn FileSystem>, capacity: u64) -> SmallFs {
         let mut space = Space { capacity, ..Space::default() };
         for file in inner.list().unwrap_or_default() {

@@ -266,7 +266,8 @@ pub trait Durability: StoreInfo {
     }
     /// Returns whether durability handles become durable by commits that the file system makes
     /// anyway. These commits come later than a call of [`commit`](Durability::commit) could make
-    /// the handles durable, but a forced commit is needed only in an emergency.
+    /// the handles durable, but a commit is forced only when a limit is reached, such as that of
+    /// unsynced bytes.
     fn waits_for_fs_commit(&self) -> bool {
         false
     }

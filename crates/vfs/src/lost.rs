@@ -1,14 +1,14 @@
 //! Names of files in `lost/`, the folder with copies of files that were set aside.
 use terrace_format::FileName;
 
-/// Returns the name of the original of a copy in `lost/`. Returns `None` if neither Terrace nor
-/// LevelDB's repair made the copy.
+/// Returns the name that a file had before a copy of it was set aside in `lost/` under `name`.
+/// Returns `None` if neither Terrace nor LevelDB's repair made the copy.
 pub fn set_aside_from(name: &str) -> Option<FileName> {
     let numbered =
         name.rsplit_once('-').filter(|(_, copy)| !copy.is_empty() && copy.bytes().all(|b| b.is_ascii_digit()));
     let stem = numbered.map_or(name, |(stem, _)| stem);
-    // The name `MANIFEST-000005` ends like the name of a copy (in a hyphen and a number), but it is
-    // the name of an original. So the whole name is parsed first.
+    // A copy may have the name of its original, or this name with a hyphen and a number. The
+    // original name `MANIFEST-000005` also ends in a number. So the whole name is parsed first.
     FileName::parse(name).or_else(|| FileName::parse(stem))
 }
 

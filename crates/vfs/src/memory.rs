@@ -151,8 +151,8 @@ impl JournalCommit for MemFs {
         Ok(Duration::ZERO)
     }
 
-    /// In memory no file waits for a journal commit. So each call acts as if one more commit had
-    /// finished: it returns a count that is one higher than that of the previous call.
+    /// Returns a count that is one higher than that of the previous call, as if another journal
+    /// commit had finished. In memory no file has to wait for a commit.
     fn commit_count(&self) -> io::Result<u64> {
         let mut directory = self.0.lock();
         directory.commits += 1;

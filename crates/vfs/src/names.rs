@@ -10,8 +10,8 @@ use std::{
 /// between the count and the change would mark the change as durable although it was not made yet.
 pub(crate) struct UnsyncedNames {
     changes: AtomicU64,
-    /// Number of changes that are durable. A thread holds this lock during a sync of the directory.
-    /// When a caller has waited for the lock, it checks whether the sync of the other thread has
+    /// Number of changes that are durable. A thread keeps this mutex locked during a sync of the
+    /// directory. A caller that has waited for the mutex omits its own sync if the earlier sync has
     /// covered its changes.
     durable: Mutex<u64>,
 }

@@ -3,8 +3,8 @@
 //!
 //! The allocator of the C library would be worse, because it rarely returns memory to the kernel:
 //! after a large block was freed, it takes all later blocks up to that size from heaps that rarely
-//! shrink. Measured example: a store that fills and drops memtables of 8 MiB holds 56 MiB with the
-//! allocator of the C library, although it uses only 25 MiB.
+//! shrink. Measured example: a store that fills and drops memtables of 8 MiB occupies 56 MiB with
+//! the allocator of the C library, although it uses only 25 MiB.
 #![allow(unsafe_code)]
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::{ffi::c_void, io, num::NonZeroUsize, ptr::NonNull};

@@ -76,7 +76,8 @@ impl WriteBatch {
         Ok(this)
     }
 
-    /// Writes the batch and clears it. After an exception, a transaction is only cleared.
+    /// Ends a `with` block: writes the batch and clears it. After an exception, a batch that is a
+    /// transaction is cleared without a write.
     fn __exit__(
         &mut self,
         py: Python<'_>,

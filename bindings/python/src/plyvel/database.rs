@@ -78,7 +78,7 @@ impl Handle {
 
 /// The list of the open databases with a comparator, which must be closed before the interpreter
 /// ends. The list has the stores and not the Python objects, because an iterator, a snapshot or a
-/// batch keeps a store open after its `DB` object is gone.
+/// batch keeps a store open after its `DB` object was freed.
 fn with_comparator() -> MutexGuard<'static, Vec<Weak<Store>>> {
     static STORES: Mutex<Vec<Weak<Store>>> = Mutex::new(Vec::new());
     STORES.lock().unwrap_or_else(PoisonError::into_inner)
@@ -94,8 +94,8 @@ pub fn close_all(py: Python<'_>) -> PyResult<()> {
 }
 
 /// Returns the error of an open with the words of LevelDB that programs look for. LevelDB locks a
-/// database before it looks for it. So if there is no database, and its directory permits no lock,
-/// the error is that of the lock.
+/// directory before it looks for a database in it. So if there is no database, and the directory
+/// permits no lock, the error is that of the lock.
 fn with_words_of_leveldb(path: &path::Path, error: Error) -> Error {
     let name = path.display();
     match error {

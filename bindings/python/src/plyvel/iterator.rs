@@ -13,7 +13,7 @@ pub struct Iterator {
     steps: Steps,
     /// The direction of `next`.
     direction: Direction,
-    /// The start of all keys of the range. It is not part of the keys that the iterator returns.
+    /// The prefix that all keys of the range have. The iterator returns the keys without it.
     prefix: Vec<u8>,
     include_key: bool,
     include_value: bool,
@@ -60,7 +60,7 @@ impl Iterator {
         self.step(py, self.direction)
     }
 
-    /// Moves back and returns the pair there. Raises `StopIteration` at the begin.
+    /// Moves back over the previous pair and returns it. Raises `StopIteration` if there is none.
     fn prev<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.step(py, self.direction.turned())?.ok_or_else(|| pyo3::exceptions::PyStopIteration::new_err(()))
     }
@@ -73,7 +73,7 @@ impl Iterator {
         self.seek_to(py, Gap::End)
     }
 
-    /// Moves before the first pair of the range whose key is `target` or follows it.
+    /// Moves before the first pair of the range whose key is at or after `target`.
     fn seek(&mut self, py: Python<'_>, target: Bytes<'_>) -> PyResult<()> {
         let target = [&self.prefix, &*target].concat();
         self.seek_to(py, Gap::Before(target))

@@ -92,7 +92,8 @@ extern "C" fn terrace_column_family_name(family: &Family, length: &mut usize) ->
     family.0.name().as_ptr()
 }
 
-/// The names are strings from `malloc` in an array from `malloc`, as C expects of lists.
+/// Returns an array from `malloc` of strings from `malloc`, which the C program frees with
+/// `terrace_list_column_families_destroy`.
 #[unsafe(no_mangle)]
 extern "C" fn terrace_list_column_families(db: &Db, count: &mut usize) -> *mut *mut u8 {
     let names: Vec<*mut u8> = db.0.cf_names().into_iter().map(memory::copy_text).collect();

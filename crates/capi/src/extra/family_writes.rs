@@ -125,8 +125,8 @@ unsafe extern "C" fn terrace_writebatch_delete_range_cf(
     batch.0.delete_range_cf(&family.0, start, limit);
 }
 
-/// Decodes a batch in which the number of a column family is its place in `families`, from 1 on. A
-/// caller does not know the numbers of the store.
+/// Decodes a batch that identifies a column family by its position in `families`, counted from 1.
+/// A caller does not know the store's own ids of families.
 fn decode(mut bytes: Vec<u8>, families: &[&Family]) -> Result<WriteBatch> {
     const SEQUENCE_BYTES: usize = 8;
     bytes.iter_mut().take(SEQUENCE_BYTES).for_each(|byte| *byte = 0);

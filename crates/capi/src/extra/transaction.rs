@@ -9,7 +9,7 @@ use std::{
 };
 use terrace::{Error, Isolation, Locking, Result, TransactionOptions, TransactionScan};
 
-/// A scan of a transaction, which the end of the transaction ends.
+/// A scan of a transaction. The scan ends when the transaction ends.
 pub type Slot = Mutex<Option<TransactionScan<'static>>>;
 
 /// `terrace_transaction_t`.

@@ -1,8 +1,8 @@
 //! The cursor of an iterator over the pairs that a transaction sees.
 //!
-//! A scan of the engine has one direction. Each seek, and each change of direction, begins another
-//! scan, which sees the writes of the transaction until then. The transaction watches exactly what
-//! the scans have returned.
+//! A scan of the engine has one direction. Each seek, and each change of direction, therefore
+//! begins another scan, which sees the earlier writes of the transaction. A serializable
+//! transaction watches exactly the ranges that these scans have read.
 use super::transaction::{Active, Slot, ended};
 use std::sync::{Arc, PoisonError};
 use terrace::{ColumnFamily, ReadOptions, Result};
@@ -73,7 +73,7 @@ impl TransactionCursor {
     fn begin(&mut self, reverse: bool, at: Option<&[u8]>) -> Result<()> {
         self.pair = None;
         self.reverse = reverse;
-        // The end of the transaction waits for `with`, so it ends this scan, too.
+        // The end of the transaction waits until `with` returns. So it also ends this new scan.
         self.active.with(|transaction| {
             let scan = transaction.scan_detached(self.family.as_ref(), self.options.clone(), reverse, at)?;
             *self.scan.lock().unwrap_or_else(PoisonError::into_inner) = Some(scan);

@@ -4,7 +4,7 @@ use crate::kit::{Against, Kit, said, tool};
 use std::process::Command;
 use terrace_peers::require;
 
-/// The programs. Each gets the path of a store as its argument, except that of transactions.
+/// The programs, each with whether it gets the path of a store as its argument.
 const PROGRAMS: [(&str, bool); 3] = [("extra", true), ("families", true), ("transactions", false)];
 
 fn ends(mut program: Command, has_path: bool) {
@@ -25,7 +25,7 @@ fn functions_for_bindings_shared_and_static() {
     }
 }
 
-/// The programs free everything that they receive.
+/// Tests the programs under Valgrind: they free everything that they receive, so none may leak.
 #[test]
 fn functions_for_bindings_leak_no_memory() {
     let Some(valgrind) = require("valgrind", tool("valgrind")) else { return };

@@ -117,9 +117,9 @@ impl FrontEnd for FuseLoop {
         served.thread = Some(thread);
         if self.attached {
             let disk = served.dir.join("disk");
-            // When the file is opened, the server learns whether the kernel accesses the backing
-            // file directly. If so, the loop device uses the page cache instead of direct I/O, so
-            // dirty pages may wait in memory.
+            // When the served file `disk` is opened, the server learns whether the kernel accesses
+            // the backing file directly. If so, the loop device uses the page cache instead of
+            // direct I/O, so dirty pages may wait in memory.
             let opened = has_file.then(|| fs::File::open(&disk));
             let direct = !passes_on.load(Ordering::SeqCst);
             drop(opened);

@@ -1,6 +1,6 @@
 //! Removes the mounts and loop devices of servers that serve a block device. A server removes its
-//! own when it stops. If a server was killed, any other process can remove the mounts and loop
-//! devices that it left.
+//! own mounts and loop devices when it stops. If a server was killed, any other process can remove
+//! those that it left.
 //!
 //! All mounts and loop devices of a server belong to one directory, whose name identifies the
 //! server: `WORK/terrace-ssd-PID-START-N`. The server needs no list of its mounts, loop devices

@@ -34,7 +34,7 @@ const INIT_PASS_ON: u32 = 1 << 5;
 /// Maximum number of background requests that the kernel may have pending.
 const BACKGROUND_MAX: u16 = 64;
 
-/// Flags of an opened file: bypass the page cache, and do not send a flush when it is closed.
+/// Flags of an opened file: bypass the page cache, and send no flush when the file is closed.
 const OPEN_DIRECT: u32 = 1 | 1 << 5;
 /// Flags of an opened file: reads and writes use the given backing file, and no flush is sent when
 /// the file is closed.

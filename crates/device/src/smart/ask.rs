@@ -9,8 +9,8 @@ use crate::{Error, Result};
 /// that `nvme` provides. Needs root.
 ///
 /// # Errors
-/// If `smartctl` is not installed or prints no JSON. If `nvme` is missing, the result lacks its
-/// logs.
+/// If `smartctl` is not installed or prints no JSON. If `nvme` is missing, the result lacks the
+/// vendor log.
 pub fn ask(device: &Path) -> Result<Vec<Value>> {
     let smart =
         run("smartctl", ["--json", "--all", "--log=devstat"].map(OsStr::new).into_iter().chain([device.as_os_str()]));

@@ -26,8 +26,8 @@ impl Compressor {
         }
     }
 
-    /// Calls `take` once for each page of `bytes`, with the page's number of slots: from 1 to the
-    /// slots of an uncompressed page. `bytes` must be whole pages.
+    /// Calls `take` once for each page of `bytes`, with the page's number of slots: at least one,
+    /// at most the slots of an uncompressed page. `bytes` must consist of whole pages.
     pub fn shares(&mut self, bytes: &[u8], mut take: impl FnMut(u32)) {
         for group in bytes.chunks(self.group_bytes) {
             let pages = group.len() / self.page_bytes;

@@ -94,7 +94,7 @@ impl Image {
     /// Saves the drive's state and ends the use of the drive.
     ///
     /// # Errors
-    /// If the state cannot be saved; the previous one remains.
+    /// If the state cannot be saved. The previously saved state then remains.
     pub fn close(self) -> Result<()> {
         save(&self.directory, &self.drive.ftl())?;
         let in_use = self.directory.join("in-use");

@@ -35,7 +35,7 @@ pub struct Profile {
     /// Channels that work in parallel. A superblock is one erase block of each.
     pub channels: u32,
     /// Flash beyond the capacity, as a fraction of the capacity: 0.07 is 7 %. Rounding to whole
-    /// superblocks may lose some of it.
+    /// superblocks may lose a part of this flash.
     pub over_provisioning: f64,
     /// Free superblocks reserved for garbage collection, at least 1. Garbage collection starts when
     /// a write position needs a new superblock and only the reserved ones are free.

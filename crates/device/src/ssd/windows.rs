@@ -1,6 +1,6 @@
 //! Recent write amplification of a drive, for the last intervals (windows) of its life. The
 //! average of WA2 (flash bytes programmed for each host byte) over the whole life would hide the
-//! present value.
+//! present value of WA2.
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};

@@ -91,8 +91,8 @@ impl Server {
         (numbers.next().expect("requests"), numbers.next().expect("bytes"))
     }
 
-    /// Asserts that the server saw no reads or writes because the kernel accessed the backing file
-    /// directly, if the kernel can do that.
+    /// If the kernel can access the backing file directly, asserts that it did so: the server must
+    /// have seen no reads or writes.
     fn passed_nothing(&self) {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("a kernel");
         let version: Vec<u32> = release.split(['.', '-']).map_while(|number| number.parse().ok()).take(2).collect();

@@ -55,7 +55,7 @@ fn a_flush_programs_whole_units_unless_the_cache_survives() {
     }
 }
 
-/// Bytes that LZ4 compresses to about one in `ratio`.
+/// Returns `len` bytes that LZ4 compresses to about 1/`ratio` of their size.
 fn compressible(len: usize, ratio: usize) -> Vec<u8> {
     let mut x = 1u64;
     let mut noise = move || {

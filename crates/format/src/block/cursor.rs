@@ -341,8 +341,8 @@ impl BlockCursor {
         (self.at, self.begin) = (0, self.end);
     }
 
-    /// Decodes some entries into the empty window and moves the cursor to the first of them. At the
-    /// end of the block the cursor loses its position.
+    /// Decodes some entries into the empty window and moves the cursor to the first of them. If no
+    /// entry is left in the block, the cursor has no position afterwards.
     fn read_ahead(&mut self, entries: Entries<'_>) -> Result<(), Corrupt> {
         while self.end < entries.end() {
             self.read_entry(entries)?;

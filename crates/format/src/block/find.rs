@@ -119,8 +119,9 @@ mod tests {
     use proptest::{collection::vec, prelude::*};
 
     proptest! {
-        /// The test keys are short and consist of few different bytes. Some are prefixes of others,
-        /// some extend into the trailer of others, and some have many versions.
+        /// Tests that the search of a block finds the same entry as a cursor. The keys are short
+        /// and have few different bytes. Some are prefixes of others or extend into their trailers,
+        /// and some have many versions.
         #[test]
         fn finds_what_a_cursor_finds(
             mut entries in vec((vec(0..3_u8, 0..6), 0..600_u64, any::<bool>()), 1..60),
@@ -158,9 +159,9 @@ mod tests {
             }
         }
 
-        /// The entries of the test block are arbitrary bytes, and the restart offsets after them
-        /// are valid, so the search decodes the entries. The search must return a result or an
-        /// error and must not panic.
+        /// Tests a block of arbitrary bytes with valid restart offsets after them, so that the
+        /// search decodes the bytes as entries. The search must return a result or an error and
+        /// must not panic.
         #[test]
         fn takes_any_entries(mut bytes in vec(0..12_u8, 0..80), wanted in vec(0..4_u8, 8..12)) {
             bytes.extend_from_slice(b"\0\0\0\0\x01\0\0\0");

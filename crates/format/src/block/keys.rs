@@ -7,8 +7,7 @@ use std::ops::Range;
 /// the surplus bytes.
 const CHUNK: usize = 32;
 
-/// The key buffer. From the first key on, `bytes` has at least one chunk of spare bytes after
-/// `end`.
+/// The key buffer. Once it contains a key, `bytes` has at least [`CHUNK`] spare bytes after `end`.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     bytes: Vec<u8>,

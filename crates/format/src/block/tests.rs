@@ -144,7 +144,7 @@ fn point_search_agrees_with_linear_comparison() {
     }
 }
 
-/// A cursor keeps several decoded entries (the window). A step within the window may report,
+/// Tests steps within the window (the decoded entries that a cursor keeps). A step may report,
 /// without a comparison, that the user key differs from the previous one. This report must be
 /// correct for every entry of the window.
 #[test]
@@ -212,8 +212,8 @@ fn a_block_within_limits_is_decoded_whole() {
     }
 }
 
-/// A corrupt block can state that each entry shares a long prefix with the previous one. The
-/// memory for decoded entries must stay bounded.
+/// Tests a block in which each entry shares a long prefix with the previous one, as a corrupt
+/// block may state. The memory for decoded entries must stay bounded.
 #[test]
 fn the_window_is_bounded_for_any_shared_prefix() {
     let entries = 3000;
@@ -245,8 +245,8 @@ fn common_prefixes_end_at_the_first_difference() {
     assert_eq!(common_prefix(b"0123456789abcdefX", b"0123456789abcdeYX"), 15);
 }
 
-/// Regression test for a bug found by fuzzing: a corrupt block passed the verification by forward
-/// iteration, and a later lookup failed.
+/// Tests that invalid restart points are detected without a search. In a bug found by fuzzing, the
+/// verification by forward iteration accepted such a block, and a later lookup failed.
 #[test]
 fn bad_restart_points_are_detected_without_a_search() {
     let whole = block(&[(b"a", b"1"), (b"b", b"2"), (b"c", b"3")], 1);

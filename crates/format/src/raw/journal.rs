@@ -222,8 +222,9 @@ mod tests {
         ]
     }
 
-    /// If a device flush covered an entry, corruption of any byte of the entry must be an error.
-    /// Only corruption of the last entry may end the history without an error.
+    /// Tests corruption of each byte of the journal's entries. If a later entry records a device
+    /// flush that covered the corrupt entry, the corruption must be an error. Otherwise it may end
+    /// the history without an error.
     #[test]
     fn corruption_before_a_device_flush_is_reported() {
         let (mut half, ends) = half();
@@ -268,8 +269,8 @@ mod tests {
         assert_eq!((found.head.id, found.head.generation, found.end), (9, 2, ends[3]));
     }
 
-    /// Changes each byte in turn. A wrong byte in the head or the checkpoint is an error. A wrong
-    /// byte in an entry ends the history before that entry.
+    /// Tests a half of the journal with one wrong byte, for each byte in turn. In the head or the
+    /// checkpoint it must be an error. In an entry it must end the history before that entry.
     #[test]
     fn a_wrong_byte_ends_the_history_before_its_entry() {
         let (half, ends) = half();
@@ -285,8 +286,8 @@ mod tests {
         }
     }
 
-    /// The entries of an old generation must not be read as a continuation of a new generation,
-    /// even if both have the same checkpoint.
+    /// Tests that the entries of an old generation are not read as a continuation of a new
+    /// generation, even if both have the same checkpoint.
     #[test]
     fn entries_of_another_generation_do_not_count() {
         let (mut half, _) = half();
@@ -295,8 +296,8 @@ mod tests {
         assert_eq!(decode(&half, 9).unwrap().unwrap().changes, history()[..1]);
     }
 
-    /// If power fails during the write of a checkpoint, a half of the journal may have the head or
-    /// the changes of the checkpoint, but no entry after it. The reader must ignore such a half.
+    /// Tests a power cut during the write of a checkpoint. A half of the journal may then have only
+    /// the head, or only the changes, of the checkpoint. The reader must ignore such a half.
     #[test]
     fn an_interrupted_checkpoint_is_ignored() {
         let (old, _) = half();

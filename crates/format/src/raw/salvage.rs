@@ -55,7 +55,7 @@ mod tests {
         journal::{encode_checkpoint, encode_entry},
     };
 
-    /// One wrong byte must lose only the entry or the checkpoint that contains it.
+    /// Tests that one wrong byte loses only the entry or the checkpoint that contains it.
     #[test]
     fn a_wrong_byte_costs_only_its_entry() {
         let changes = |n: u64| vec![Change::Name { file: n, name: "x".repeat(n as usize) }, Change::Next { file: n }];

@@ -1,4 +1,4 @@
-//! The superblock: identity and geometry of a raw device (a block device that holds a store
+//! The superblock: identity and geometry of a raw device (a block device that contains a store
 //! without a file system). Formatting the device writes two copies of the superblock, which never
 //! change afterwards.
 //!
@@ -54,8 +54,8 @@ impl Sizes {
     /// Returns the default geometry for a device whose erase unit is unknown. A slot has 1/8192 of
     /// the size of the device, rounded up to a power of two, but at least 64 KiB and at most 1 MiB.
     /// If this gives more than 262,144 slots, a slot instead has 1/262,144 of the size of the
-    /// device, also rounded up. A unit (a group of slots that is erased together) has sixteen
-    /// slots.
+    /// device, again rounded up to a power of two. A unit (a group of slots that is erased
+    /// together) has sixteen slots.
     pub fn of(device_bytes: u64) -> Sizes {
         let few = (device_bytes >> 18).next_power_of_two().min(SLOT_BYTES_MAX.into());
         let slot = (device_bytes >> 13).next_power_of_two().clamp(64 << 10, 1 << 20).max(few);

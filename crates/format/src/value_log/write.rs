@@ -17,7 +17,7 @@ pub struct Framer {
 
 impl Framer {
     /// Makes a framer for segment number `segment`. A value of at least `compress_from` bytes is
-    /// compressed with `codec` if that saves an eighth of its size.
+    /// compressed with `codec` if that saves more than an eighth of its size.
     pub fn new(segment: u64, codec: Codec, zstd_level: i32, compress_from: usize) -> Framer {
         Framer { segment, codec, zstd_level, compress_from, scratch: Vec::new() }
     }
@@ -70,7 +70,8 @@ impl Framer {
         at..out.len()
     }
 
-    /// Returns whether compressing `value` saves enough. If so, `scratch` has the compressed form.
+    /// Returns whether compressing `value` saves more than an eighth. If so, `scratch` has the
+    /// compressed form.
     fn squeezed(&mut self, value: &[u8]) -> bool {
         if self.codec == Codec::None || value.len() < self.compress_from.max(1) {
             return false;

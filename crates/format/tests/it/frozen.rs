@@ -102,8 +102,8 @@ fn references() {
     assert_eq!((edit.encode(), Edit::decode(&bytes)), (bytes, Ok(edit)));
 }
 
-/// Tests the value log. A compressed value is only decoded: the encoder's bytes are not compared
-/// with the frozen ones, because a later version of the codec may find better matches.
+/// Tests that the frozen bytes of the value log are decoded. The encoder's bytes are not compared
+/// with them, because a later version of the codec may compress a value better.
 #[test]
 fn value_log() {
     let mut batch = Batch::new();
@@ -188,8 +188,8 @@ fn pairs() {
     assert_eq!(bytes, frozen("pairs.hex", about, &bytes));
 }
 
-/// Tests compressed blocks. The frozen bytes are only decoded. The encoder's bytes are not
-/// compared with them, because a later version of a codec may find better matches.
+/// Tests that frozen compressed blocks are decoded. The encoder's bytes are not compared with
+/// them, because a later version of a codec may find better matches.
 #[test]
 fn compressed_blocks() {
     let raw = b"terrace, terrace, terrace, terrace, terrace, terrace, terrace!".to_vec();

@@ -224,7 +224,7 @@ struct SharedProgress<'a> {
     /// Number of the first crash state that no longer belongs to this history.
     end: u64,
     /// How many crash states are selected to cover all subsets of the requests in small windows. A
-    /// window is the requests between two flushes. A small window has few requests.
+    /// window is the requests between two flushes. A small window has at most six requests.
     subsets: u64,
     stop: AtomicBool,
     /// The counts of the campaign. The lock is held only to update them, never while a crash state

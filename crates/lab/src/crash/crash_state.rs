@@ -45,8 +45,8 @@ pub struct CrashState {
     pub cut: usize,
     /// The events between `until` and `cut` that reached the medium.
     pub kept: Vec<Part>,
-    /// Number of the last mark before the power cut. The store must contain all batches up to this
-    /// number.
+    /// Number in the last mark before the power cut. A mark records the number of a promised batch.
+    /// The store must contain all batches up to this number.
     pub promised: u64,
 }
 
@@ -79,8 +79,9 @@ struct Window {
 pub struct CrashStateSelector<'a> {
     events: Events<'a>,
     windows: Vec<Window>,
-    /// The small windows (windows with few changes). Each item has the index of a window and a sum:
-    /// the count of subsets of the changes, over this window and all small windows before it.
+    /// The small windows (windows with at most [`SMALL`] changes). Each item has the index of a
+    /// window and a sum: the count of subsets of the changes, over this window and all small
+    /// windows before it.
     small: Vec<(usize, u64)>,
     /// For each window, the count of changes in this window and in all windows before it.
     sizes: Vec<usize>,

@@ -36,8 +36,8 @@ struct Promises<'a> {
     report: &'a mut dyn FnMut(u64) -> anyhow::Result<()>,
     /// Number of the last batch that was reported as promised.
     reported: u64,
-    /// The batches written after the reported one. Each item is the number of a batch and the
-    /// engine's sequence number of its last write.
+    /// The batches written after the batch `reported`. Each item is the number of a batch and the
+    /// engine's sequence number of the batch's last write.
     waiting: VecDeque<(u64, u64)>,
 }
 

@@ -131,7 +131,7 @@ pub struct Tally {
     /// Files of saved failing crash states.
     pub kept: Vec<PathBuf>,
     /// Number of subsets of the requests in small windows, summed over all histories. A window is
-    /// the requests between two flushes, and a small window has few of them.
+    /// the requests between two flushes, and a small window has at most six requests.
     pub subsets: u64,
     /// Number of the subsets in `subsets` that were judged.
     pub subsets_judged: u64,

@@ -262,8 +262,9 @@ impl Running {
     }
 
     /// Returns the next response of the worker, or `None` at the deadline. If the worker has
-    /// reported no promised batch for too long, the function waits much longer than the deadline. A
-    /// store that promises nothing in this longer time hangs, which violates the contract.
+    /// reported no promised batch for [`PROMISE_TIMEOUT`], the function waits up to
+    /// [`REQUEST_TIMEOUT`] longer. A store that promises nothing in this time hangs, which violates
+    /// the contract.
     fn receive_live(&mut self, until: Instant) -> Result<Option<WorkerResponse>> {
         loop {
             match self.receive(until)? {

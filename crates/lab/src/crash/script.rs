@@ -79,7 +79,7 @@ impl Script {
 
     /// Judges a store that was opened after a power cut and must contain the first `promised`
     /// batches. Returns the number of batches in the store, or the text of the violation. The text
-    /// begins with one word in capitals.
+    /// begins with one word in capitals, which names the kind of the violation.
     pub fn judge(&self, promised: u64, store: &dyn Target) -> Result<u64, String> {
         let forward = Scan::of(store, false)?;
         let applied = forward.count.ok_or("WRONG: the batch counter is invalid")?;
@@ -182,7 +182,7 @@ impl Scan {
     /// Reads all entries of the store, in reverse order if `is_reverse`.
     ///
     /// # Errors
-    /// The engine's error, after one word in capitals.
+    /// The engine's error, after the word `READ` and a colon.
     pub fn of(store: &dyn Target, is_reverse: bool) -> Result<Scan, String> {
         let mut scan = Scan { is_reverse, count: Some(0), pairs: Vec::new() };
         let done = store.scan(None, is_reverse, &mut |key, value| {

@@ -196,8 +196,9 @@ mod tests {
         shell
     }
 
-    /// Tests a server whose error output is larger than the capacity of a pipe. If the lab did not
-    /// read it, the server would block on the pipe, and the run would wait for the server forever.
+    /// Tests a server whose error output is larger than the capacity of a pipe. The lab must read
+    /// the output. Otherwise the server would block on the pipe, and the run would wait for it
+    /// forever.
     #[test]
     fn a_server_with_much_error_output_does_not_block() {
         let mut server = shell("yes complaint | head -n 100000 >&2; echo last >&2").spawn().unwrap();

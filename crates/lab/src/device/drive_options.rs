@@ -61,8 +61,8 @@ impl DriveOptions {
     }
 
     /// Returns text for the description of a drive in memory: whether the kernel or the drive's
-    /// server enforces the rate. If the kernel enforces it, reads and writes have separate limits.
-    /// If the server enforces it, they share one limit. The cost of the limit differs, too.
+    /// server enforces the rate. In the kernel, reads and writes have separate limits. In the
+    /// server, they share one limit. The two ways also differ in their cost.
     pub fn rate_limiter(&self) -> &'static str {
         match self.bytes_per_s {
             None => "",

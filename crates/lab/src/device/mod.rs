@@ -118,8 +118,8 @@ impl DeviceSpec {
     /// With `destroy_data`, the device may contain data. The check changes nothing.
     ///
     /// # Errors
-    /// The text names the device and the remedy. A device that is mounted or used otherwise is
-    /// always an error.
+    /// The text names the device and the remedy. A device that is mounted or has another exclusive
+    /// user is always an error.
     pub fn check(&self, destroy_data: bool) -> Result<()> {
         match self {
             DeviceSpec::Dir(path) => check_dir(path, destroy_data),

@@ -241,8 +241,8 @@ impl Engine for Terrace {
             DurabilityMode::Group | DurabilityMode::Background | DurabilityMode::Auto | DurabilityMode::Inherit => {
                 Duration::from_secs(1)
             }
-            // In these modes a file becomes durable with a journal commit, and ext4 commits its
-            // journal at most once a second.
+            // In the `journal` modes a file becomes durable with a journal commit, and ext4 commits
+            // its journal at most once a second.
             DurabilityMode::Journal | DurabilityMode::JournalBpf => Duration::from_secs(8),
         }
     }

@@ -109,7 +109,7 @@ pub struct Expect {
     pub that: Spanned<Comparison>,
     /// Reason why the inequality is expected: a source, or an argument.
     pub because: String,
-    /// Known reason why the inequality does not hold here, if it does not.
+    /// Known reason why the inequality does not hold for measured figures, if it does not.
     pub otherwise: Option<String>,
 }
 

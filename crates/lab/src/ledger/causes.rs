@@ -134,8 +134,8 @@ fn root_of(dir: &Path, device: u64) -> &Path {
     dir.ancestors().take_while(is_here).last().unwrap_or(dir)
 }
 
-/// Lists the inodes of all files in the file system at `root`. Each has the kind of the file in
-/// relation to the store in `dir`.
+/// Lists the inodes of all files in the file system at `root`. For each inode it states the role
+/// of its file for the store in `dir`, see [`kind_within`].
 fn existing_files(root: &Path, dir: &Path, device: u64) -> Inodes {
     let mut todo = vec![root.to_owned()];
     let mut files = Vec::new();

@@ -23,8 +23,8 @@ pub struct Peaks {
 /// Peak memory in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PeakMemory {
-    /// Resident memory, including mapped files. It is the kernel's own peak, or the largest sample
-    /// if the kernel cannot reset its peak.
+    /// Resident memory, including mapped files: the peak that the kernel recorded. If the kernel
+    /// cannot reset this peak, the largest sample.
     pub rss_bytes: Option<u64>,
     /// Anonymous memory: the largest sample.
     pub anon_bytes: Option<u64>,

@@ -309,7 +309,7 @@ impl LedgerDelta {
     }
 
     /// Compares the bytes written to the device with `saw`, which is the same figure by another
-    /// counter. If the two differ too much, the figures must not be reported.
+    /// counter. If the two differ by more than the tolerance, the figures must not be reported.
     fn compare_with(&mut self, counter: &str, saw: u64) {
         let Some(device) = self.device_write_bytes else { return };
         if saw.abs_diff(device) > device / COUNTERS_MAY_DIFFER + NEGLIGIBLE_BYTES {

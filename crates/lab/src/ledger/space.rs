@@ -70,7 +70,8 @@ pub fn device_bytes(path: &Path) -> io::Result<Option<u64>> {
 }
 
 /// Returns the number of bytes allocated to the files below `dir`. A file with several links is
-/// skipped if its inode is in `seen`, because it is already counted. Otherwise its inode is added.
+/// skipped if its inode is in `seen`, because it is already counted. Otherwise its inode is added
+/// to `seen`.
 fn add_space(dir: &Path, seen: &mut HashSet<(u64, u64)>) -> io::Result<u64> {
     let mut sum = 0;
     for entry in fs::read_dir(dir)? {

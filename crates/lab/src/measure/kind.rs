@@ -14,8 +14,8 @@ pub enum Kind {
     Scan,
     /// A read-modify-write: a read, and a write that depends on the result of the read.
     Rmw,
-    /// A step of a scan to the next entry. If results are checked, it includes the check of the
-    /// entry.
+    /// A step of a scan to the next entry. If results are checked, its latency includes the check
+    /// of this entry.
     Next,
     /// Opening an existing store.
     Open,

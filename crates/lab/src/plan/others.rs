@@ -60,7 +60,7 @@ fn descends(tasks: &BTreeMap<u32, Task>, mut pid: u32, ancestor: u32) -> bool {
 }
 
 /// Returns the sum of user, nice, system and stolen time in ticks, from the first line of
-/// /proc/stat (proc(5)).
+/// /proc/stat, see proc(5).
 fn busy(stat: &str) -> Option<u64> {
     let ticks: Vec<u64> =
         stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().map_while(|field| field.parse().ok()).collect();

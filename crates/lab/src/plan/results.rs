@@ -307,8 +307,8 @@ mod tests {
         results.add(of("b", 1, 2, Some("too long"))).unwrap();
         assert_eq!(attempts(&results), [2], "a failure ends it");
 
-        // The case of an engine that failed in the first workload of another round, so that it is
-        // not run again.
+        // From here on, engine `b` has failed in the first workload of another round, so it is not
+        // run again.
         results.add(of("b", 0, 2, None)).unwrap();
         assert_eq!(attempts(&results), [1]);
         let mut abandoned = of("b", 0, 1, Some("no such library"));

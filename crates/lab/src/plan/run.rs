@@ -176,8 +176,8 @@ enum Followed {
     Broken(String),
 }
 
-/// Receives the events of a cell's process until the process has ended, must be stopped, or takes
-/// too long.
+/// Receives the events of a cell's process until the process has ended or exceeds the time limit,
+/// or the user stops the run.
 fn follow(
     mut running: Running,
     plan: &Plan,

@@ -41,8 +41,8 @@ pub fn median(values: &mut [f64]) -> Option<f64> {
     Some(lower + (upper - lower) / 2.0)
 }
 
-/// Returns the confidence interval of the median by the percentile bootstrap. Each resample draws
-/// as many values as there are, with replacement.
+/// Returns the confidence interval of the median of `values` by the percentile bootstrap. Each
+/// resample draws as many values as `values` has, with replacement.
 fn bootstrap(values: &[f64]) -> (f64, f64) {
     let mut rng = Rng::new(SEED, values.len() as u64);
     let mut drawn = vec![0.0; values.len()];

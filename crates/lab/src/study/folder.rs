@@ -113,8 +113,8 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Returns the directories with results below `out`, in the order of their names. If there are
-    /// none, the result is an error.
+    /// Returns the directories below `out` that contain results, in the order of their names.
+    /// Returns an error if `out` contains no such directory.
     pub fn all(out: &Path) -> Result<Vec<Folder>> {
         let entries = fs::read_dir(out).with_context(|| out.display().to_string())?;
         let mut dirs: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();

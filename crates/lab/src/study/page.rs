@@ -87,8 +87,8 @@ fn figures(findings: &Findings) -> Table {
     table
 }
 
-/// Returns the table of bytes by layer and cause. It has a line for every entry with writes, and
-/// it is empty if there are none.
+/// Returns the table of bytes by layer and cause, with a line for every entry that has writes.
+/// Without such an entry the table is empty.
 fn bytes(findings: &Findings) -> Table {
     bytes::table(
         findings.entries.iter().map(|entry| ([describe_point(findings, entry), entry.engine.clone()], entry.bytes())),
@@ -103,8 +103,8 @@ fn describe_point(findings: &Findings, entry: &Entry) -> String {
     Some(verdict::describe(findings, &at)).filter(|text| !text.is_empty()).unwrap_or_else(|| entry.workload.clone())
 }
 
-/// Returns the table that compares measured figures with those of the paper. It is empty if there
-/// are none.
+/// Returns the table that compares measured figures with those of the paper. Without any figure to
+/// compare, the table is empty.
 fn compared(findings: &Findings) -> Table {
     let compared = verdict::compared(findings);
     if compared.is_empty() {

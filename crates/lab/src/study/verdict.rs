@@ -42,7 +42,7 @@ pub struct Verdict {
     pub that: String,
     /// Reason why the inequality is expected: a source, or an argument.
     pub because: String,
-    /// Known reason why the inequality does not hold here, if there is one.
+    /// Known reason why the inequality does not hold for measured figures, if there is one.
     pub otherwise: Option<String>,
     /// Outcome over all cases.
     pub outcome: Outcome,
@@ -110,8 +110,8 @@ pub fn compared(findings: &Findings) -> Vec<Compared> {
     rows.collect()
 }
 
-/// Returns every combination of the values of free axes. An axis is free here if at least one of
-/// the figures leaves it free.
+/// Returns every combination of the values of the free axes. An axis is free if at least one of
+/// `figures` does not state its value.
 fn contexts(findings: &Findings, figures: &[&Figure]) -> Vec<Context> {
     combinations(findings, |axis| {
         let binds = |figure: &&Figure| {

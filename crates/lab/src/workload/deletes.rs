@@ -2,12 +2,12 @@
 //! these keys, then write `num` keys again or read all keys. Each stage has its own row in the
 //! results.
 //!
-//! The paper does not specify the order of keys, nor whether the second writes use the same keys.
-//! Here the first stage writes `num` distinct keys in a random order. The second stage deletes a
-//! share of them in another random order. The third stage writes (or reads) all `num` keys of the
-//! first stage, including the deleted ones, in a third random order. Background work finishes
-//! before the next stage begins, so that the result of each stage includes the work that it
-//! deferred.
+//! The paper does not specify the order of keys, nor whether the third stage writes the same keys
+//! as the first one. Here the first stage writes `num` distinct keys in a random order. The second
+//! stage deletes a share of them in another random order. The third stage writes (or reads) all
+//! `num` keys of the first stage, including the deleted ones, in a third random order. Background
+//! work finishes before the next stage begins, so that the result of each stage includes the work
+//! that it deferred.
 use super::{
     Job, Stage,
     ops::Driver,

@@ -33,8 +33,9 @@ enum Slots {
     /// thread, this is also the oldest generation that a read may return.
     SingleThreaded(Vec<AtomicU8>),
     /// The form for several threads, with 64 bits per key. Bits 32..64 are the `newest` generation.
-    /// Bits 16..32 are `newest - floor`; if all of these bits are set, the difference may be
-    /// larger. Bits 0..16 are the number of pending changes.
+    /// Bits 16..32 are `newest - floor`, where `floor` is the oldest generation that a read may
+    /// return; if all of these bits are set, the difference may be larger. Bits 0..16 are the
+    /// number of pending changes.
     Concurrent(Vec<AtomicU64>),
 }
 

@@ -232,8 +232,8 @@ pub struct ExpectedScan<'a> {
     next: u64,
     end: u64,
     reverse: bool,
-    /// The scan may miss keys with this or a higher number, because other threads insert them,
-    /// possibly after the scan has started.
+    /// Number from which on the scan may miss keys, because other threads insert the keys with
+    /// these numbers, possibly after the scan has started.
     sure_below: u64,
     /// Whether values may be older than the newest; see [`Driver::with_concurrent_writers`].
     overwritten: bool,

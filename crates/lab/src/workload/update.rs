@@ -9,7 +9,7 @@ pub enum Update {
     /// Puts a whole record without reading the old one.
     #[default]
     Blind,
-    /// Reads the record, replaces one of its ten fields, and puts it back. YCSB's own binding for
-    /// RocksDB does the same.
+    /// Reads the record, replaces one of its ten fields, and puts the record back, as YCSB's own
+    /// binding for RocksDB does.
     Merge,
 }

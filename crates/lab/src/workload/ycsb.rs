@@ -197,8 +197,8 @@ impl RecordChooser {
         let records = content.inserts.below();
         match mix.choice {
             Popularity::Latest => RecordChooser::Latest(Zipf::new(records.saturating_sub(1))),
-            // The upper bound of the original is inclusive. The range therefore has one number more
-            // than there are records and reserved keys.
+            // YCSB's own upper bound is inclusive. The range therefore has one number more than
+            // there are records and reserved keys.
             Popularity::Zipfian => RecordChooser::Scrambled(Scrambled::new(records + mix.reserve(ops) + 1)),
             Popularity::Uniform => RecordChooser::Uniform,
         }

@@ -269,10 +269,11 @@ fn intentional_faults_are_found() {
 }
 
 /// Tests that a campaign finds the hole that LevelDB can leave in the history, and that a saved
-/// crash state reproduces it. LevelDB does not sync a completed WAL before it acknowledges synced
-/// writes to the next WAL, so a power cut in this period can lose earlier writes than these. The
-/// period ends with LevelDB's compaction, and its length depends on LevelDB's threads. A history
-/// may therefore show no hole; the test then continues with the next history.
+/// crash state reproduces it. LevelDB acknowledges synced writes to the next WAL before it has
+/// synced the completed WAL. A power cut in this period can therefore lose earlier writes and keep
+/// these later ones. The period ends with LevelDB's compaction, and its length depends on
+/// LevelDB's threads. A history may therefore show no hole; the test then continues with the next
+/// history.
 #[test]
 fn leveldb_s_hole_is_found_and_a_saved_state_reproduces_it() {
     let Some(_) = require("leveldb", Library::load()) else { return };

@@ -66,8 +66,8 @@ fn contents(number: u64) -> Vec<u8> {
 }
 
 /// Entry point of a child process, which this test binary starts. The child mounts the device in a
-/// mount namespace of its own, and writes or reads files. It must be another process than the one
-/// that serves the device, because that one must not mount it.
+/// mount namespace of its own, and writes or reads files. The parent, which serves the device,
+/// cannot do this, because it must not mount the device.
 #[test]
 fn role_of_a_child() {
     let Ok(task) = env::var(TASK) else { return };

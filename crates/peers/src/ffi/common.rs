@@ -2,9 +2,10 @@
 //! same rules, and their names differ only in the first word.
 //!
 //! Every type has the library's marker type `L` as a parameter. An object of one library can
-//! therefore not be passed to a function of the other. The safe methods rely on the invariants of
-//! `super` and on one more: *bytes are borrowed for one call.* A C function copies keys and values
-//! before it returns. The borrow of an iterator's bytes ends before the iterator moves.
+//! therefore not be passed to a function of the other library. The safe methods rely on the
+//! invariants of `super` and on one more: *bytes are borrowed for one call.* A C function copies
+//! keys and values before it returns. The borrow of an iterator's bytes ends before the iterator
+//! moves.
 use super::{Err, Handle, Ptr, SendObject, SyncObject, borrowed_bytes, functions, start};
 use crate::{PeerError, Result};
 use std::{

@@ -104,15 +104,16 @@ fn after_a_failed_sync_later_ones_succeed_and_write_nothing() {
     file.sync().unwrap();
     let left = |seed| inner.power_loss(inner.steps(), seed).read("a").unwrap();
     assert!((0..100).any(|seed| left(seed).is_empty()), "the second sync wrote the bytes");
-    // NegativeControl: after a sync that succeeded, the bytes must be durable.
+    // A control: after a sync that succeeded, the bytes must be durable.
     let mut other = fs.create("b").unwrap();
     other.append(b"safe").unwrap();
     other.sync().unwrap();
     assert!((0..100).all(|seed| inner.power_loss(inner.steps(), seed).read("b").unwrap() == b"safe"));
 }
 
-/// Tests a failed sync of several folders. It must be reported once, to its caller. The unsynced
-/// data of all folders are then lost, even of folders that the failed call did not name.
+/// Tests a failed sync of several folders. The failure must be reported once, to the caller of
+/// this sync. The unsynced data of all folders are then lost, even of folders that the failed call
+/// did not name.
 #[test]
 fn a_failed_sync_of_folders_is_reported_once_and_loses_all_unsynced_folders() {
     let (inner, fs) = wrapped(Plan::never());

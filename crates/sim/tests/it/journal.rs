@@ -78,8 +78,8 @@ impl Bench {
 }
 
 /// Tests builds that end at random moments of a journal commit, while other programs sometimes
-/// commit. What is reported as durable must survive every power cut. The tracker must never force
-/// a commit.
+/// commit. Each build that is reported as durable must survive every power cut. The tracker must
+/// never force a commit.
 #[test]
 fn what_is_reported_durable_survives_every_power_cut() {
     for (seed, evidence) in (0..120).map(|seed| (seed, BOTH[seed as usize % 2])) {

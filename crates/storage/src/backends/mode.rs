@@ -8,8 +8,8 @@ use std::{path::Path, sync::Arc};
 use terrace_vfs::{FileSystem, RealFs};
 
 impl DurabilityMode {
-    /// Returns the mode that `Inherit` means for the store in `fs`, existing or new. Any other mode
-    /// is returned as it is.
+    /// Resolves `Inherit` for the store in `fs`, which may exist or be new. Any other mode is
+    /// returned as it is.
     fn resolved(self, fs: &dyn FileSystem) -> Result<DurabilityMode> {
         if self != DurabilityMode::Inherit {
             return Ok(self);

@@ -1,5 +1,5 @@
-//! Files that a store keeps open for the next read, up to a limit. If too many files are open, the
-//! least recently read file is closed first.
+//! Files that a store keeps open for the next read, up to a limit. Above the limit, the least
+//! recently read file is closed first.
 use super::shares::{Closes, Share};
 use crate::Result;
 use parking_lot::Mutex;

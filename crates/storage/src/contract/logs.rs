@@ -30,8 +30,8 @@ fn listed_bytes(storage: &dyn Storage, object: ObjectId) -> Option<u64> {
     good(storage.list()).into_iter().find(|listed| listed.object == object).map(|listed| listed.bytes)
 }
 
-/// Empty, small, block-sized and huge records are read from a log that is still open, and again
-/// after the store was reopened.
+/// Tests empty, small, block-sized and huge records. They must be read from a log that is still
+/// open, and again after the store was reopened.
 fn records_are_read_back(fixture: &Fixture) {
     let storage = fixture.with_root();
     for kind in [LogKind::Wal, LogKind::Manifest] {
@@ -68,8 +68,8 @@ fn records_are_read_back(fixture: &Fixture) {
     same(records.len(), 14, "records after reopening");
 }
 
-/// A WAL and a manifest may have the same number, because they are different objects. Two WALs, or
-/// two manifests, cannot have the same number.
+/// Tests that a WAL and a manifest may have the same id, because they are different objects. A
+/// second WAL with this id must be rejected.
 fn a_wal_and_a_manifest_may_share_a_number(fixture: &Fixture) {
     let storage = fixture.with_root();
     let mut wal = good(storage.create_log(LogId(9), LogKind::Wal, HEAD));

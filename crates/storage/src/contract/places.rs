@@ -188,7 +188,7 @@ fn limits_are_wide(fixture: &Fixture) {
     let limits = storage.limits();
     assert!(limits.key_bytes_max >= 1 << 16, "{limits:?}");
     // With key-value separation, the stored form of a value has an extra byte, which records where
-    // the value is stored. Values are then limited to one byte less.
+    // the value is stored. The largest value is therefore one byte smaller.
     let form = u64::from(separates_values(&*storage));
     assert!(limits.value_bytes_max >= u64::from(u32::MAX) - form, "{limits:?}");
 }

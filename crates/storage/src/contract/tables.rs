@@ -103,7 +103,7 @@ fn a_table_returns_the_same_as_a_sorted_map(fixture: &Fixture) {
 }
 
 /// Checks that a lookup at the sequence number of a version returns this version, and that a
-/// lookup at the number below does not. Lookups of absent keys return nothing.
+/// lookup at the next smaller number does not. Lookups of absent keys must return nothing.
 fn lookups(storage: &dyn Storage, table: &dyn Table, model: &Versions) {
     let how = TableReadOptions { verify: false, fill_cache: true };
     let find = |user: &[u8], at: u64| {
@@ -240,8 +240,9 @@ fn a_custom_comparator_orders_everything(fixture: &Fixture) {
     }
 }
 
-/// Builds a table with most entries of an older table. A block is copied whole if the new table
-/// gets all of its entries. The entries of other blocks are added one by one.
+/// Tests a build with most entries of an older table. It copies a block whole if it keeps all
+/// entries of the block, and adds other entries one by one. The new table must have exactly these
+/// entries.
 fn blocks_are_copied_whole(fixture: &Fixture) {
     for (number, setup) in (0..).zip(setups()) {
         let storage = good(fixture.open(OpenMode::Create, &setup));
@@ -289,8 +290,8 @@ fn blocks_are_copied_whole(fixture: &Fixture) {
     }
 }
 
-/// One job writes several tables. A second job then writes one table with the entries of all of
-/// them.
+/// Tests a job that writes several tables, and a second job that merges them into one table. This
+/// table must have all entries.
 fn a_build_may_have_several_tables(fixture: &Fixture) {
     let storage = fixture.create();
     let all = entries(&versions(400));
@@ -324,8 +325,8 @@ fn a_build_may_have_several_tables(fixture: &Fixture) {
     walks(&*storage, good(storage.open_table(&merged)), &all);
 }
 
-/// Each table stays readable until it is removed, even if several tables share a bundle. When all
-/// are removed, no object is left.
+/// Tests that each table stays readable until it is removed, even if several tables share a
+/// bundle. After all are removed, no object may be left of them.
 fn tables_of_a_build_are_removed_one_by_one(fixture: &Fixture) {
     let all = entries(&versions(400));
     let storage = fixture.with_root();
@@ -386,8 +387,8 @@ fn an_abandoned_build_leaves_no_object(fixture: &Fixture) {
     assert!(metas.is_empty() && good(handle.is_durable()), "an empty build is durable at once");
 }
 
-/// Keys that are out of order or malformed are a sign of corruption. The writer of a table rejects
-/// such keys, because it would otherwise write them under a new, valid checksum.
+/// Tests keys that are out of order or malformed, which are a sign of corruption. The writer of a
+/// table must reject such keys. Otherwise they would be written under a new, valid checksum.
 fn corrupt_entries_are_rejected_by_builds(fixture: &Fixture) {
     let storage = fixture.create();
     let (low, high) = (key::lookup(b"a", SeqNo(5)), key::lookup(b"b", SeqNo(5)));

@@ -45,7 +45,7 @@ pub struct BatchTracker {
 
 impl BatchTracker {
     /// Makes a tracker that waits for `interval` between two batch syncs, unless a batch sync is
-    /// forced or too many files wait.
+    /// forced or the queue of waiting files is half full.
     pub fn new(way: Way, interval: Duration) -> BatchTracker {
         BatchTracker { way, interval, waiting: Queue::new(usize::MAX), last: Mutex::default() }
     }

@@ -99,8 +99,8 @@ impl Batch {
 }
 
 impl JournalTracker {
-    /// Makes a tracker that reads the journal at most once in each period `poll`, unless too many
-    /// files wait. The tracker expects a journal commit in every `interval`.
+    /// Makes a tracker that reads the journal at most once in each period `poll`, unless the queue
+    /// of waiting files is half full. The tracker expects a journal commit in every `interval`.
     pub fn new(evidence: Evidence, poll: Duration, interval: Duration) -> JournalTracker {
         let stall_limit = (interval + Duration::from_secs(1)) * INTERVALS_MAX;
         JournalTracker { evidence, poll, stall_limit, waiting: Queue::new(usize::MAX), progress: Mutex::default() }
@@ -120,7 +120,8 @@ impl JournalTracker {
     }
 
     /// Does the work that is due: writes back new outputs, then checks whether older outputs are
-    /// durable. Forces a commit if the journal cannot be read or is stuck.
+    /// durable. Forces a commit if the journal cannot be read, or made no progress for
+    /// `stall_limit`.
     fn ask(&self, progress: &mut Progress, fs: &dyn FileSystem, io_stats: &IoStats) {
         let (saved, _) = self.write_back(io_stats); // here and below, the handles report the error
         let entered = if saved.is_empty() { Ok(()) } else { progress.enter(saved, fs, self.evidence) };
@@ -165,9 +166,9 @@ impl Progress {
             return Ok(journal_of(fs)?.commit_count()? + COMMITS);
         }
         let (journal, now) = (journal_of(fs)?, self.count(fs, evidence)?);
-        // If the sync of one of the job's files was cancelled, the job may have no file left that
-        // reports the transaction with the directory entries. The job then waits until two more
-        // transactions are committed.
+        // The names of the job's files become durable with the transaction that changes the
+        // directory. If the sync of one of the files was cancelled, possibly no remaining file
+        // reports that transaction. The job then waits for two more commits.
         let least = if builds.iter().any(|build| build.lacks_some) { now + COMMITS } else { now };
         let files = builds.iter().flat_map(|build| &build.files);
         files

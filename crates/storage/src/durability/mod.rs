@@ -55,7 +55,8 @@ impl Finished {
     }
 }
 
-/// Returns the journal of `fs`. Returns an error of the kind `Unsupported` if it has none.
+/// Returns the journal of `fs`. If `fs` has no journal, returns an error of the kind
+/// `Unsupported`.
 fn journal_of(fs: &dyn FileSystem) -> io::Result<&dyn JournalCommit> {
     terrace_vfs::journal_of(fs).map_err(|why| io::Error::new(io::ErrorKind::Unsupported, why))
 }
@@ -80,7 +81,8 @@ pub trait DurabilityTracker: Send + Sync {
         None
     }
     /// Returns whether durability handles become durable by commits that the file system makes
-    /// anyway. In such a mode a forced commit is needed only in an emergency.
+    /// anyway. In such a mode a commit is forced only when a limit is reached, such as that of
+    /// unsynced bytes.
     fn waits_for_fs_commit(&self) -> bool {
         false
     }

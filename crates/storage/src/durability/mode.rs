@@ -74,7 +74,7 @@ impl DurabilityMode {
     }
 
     /// Returns the commit interval of the journal on which this mode depends; zero if it depends on
-    /// none. The error is the reason why the mode is impossible here.
+    /// none. The error is the reason why files in `fs` cannot have this mode.
     fn interval(self, fs: &dyn FileSystem) -> std::result::Result<Duration, String> {
         match self {
             DurabilityMode::Group => journal_of(fs)?.commit_interval(),

@@ -80,8 +80,8 @@ impl Queue {
         self.descriptors() >= self.files_max
     }
 
-    /// Returns the number of descriptors that the waiting files hold. Files on raw devices and
-    /// directory tables hold none.
+    /// Returns the number of descriptors that the waiting files keep open. Files on raw devices and
+    /// directory tables have no descriptor.
     fn descriptors(&self) -> usize {
         let builds = self.builds.lock();
         builds.iter().flat_map(|build| &build.files).filter(|file| file.file.descriptor().is_some()).count()

@@ -1,4 +1,4 @@
-//! SSTables: how they are named, written, read and salvaged, whatever files hold them.
+//! SSTables: how they are named, written, read and salvaged, whatever files contain them.
 mod cursor;
 mod entry;
 mod object;

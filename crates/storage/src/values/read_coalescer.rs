@@ -14,7 +14,7 @@ use std::{
 };
 
 /// The largest gap in bytes between two entries that are treated as adjacent. A gap contains frame
-/// headers and a little garbage.
+/// headers and a few values that the scan does not read.
 const GAP_MAX: u64 = 4096;
 /// The size in bytes of the first coalesced read. Each further read is twice as large as the one
 /// before it, up to `MOST_BYTES`.
@@ -165,7 +165,7 @@ impl Stretch {
     }
 
     /// Returns whether the entry in the range `at` follows the last requested entry so closely that
-    /// the kernel has probably read both together.
+    /// the kernel has probably read the two entries together.
     fn is_adjacent(&self, at: &Range<u64>) -> bool {
         let place = |byte: u64| byte / PLACE_BYTES;
         self.goes_on(at) && self.last.as_ref().is_some_and(|last| place(last.end) == place(at.end))
@@ -274,8 +274,8 @@ mod tests {
         assert_eq!(reads(0, places()).0, 800, "without memory nothing is coalesced");
     }
 
-    /// Values of one key range are in several segments if several GC jobs relocated them. Reads
-    /// that alternate between these segments are still combined.
+    /// Tests reads that alternate between the segments of one key range, as after several GC jobs
+    /// relocated its values. Such reads must still be combined.
     #[test]
     fn reads_of_alternating_segments_are_coalesced() {
         let segment = Arc::new(Counted::default());
@@ -291,8 +291,8 @@ mod tests {
         assert!(segment.reads.load(Relaxed) < 100, "{} reads", segment.reads.load(Relaxed));
     }
 
-    /// The memory budget counts the bytes that a coalescer keeps in memory, and their number is
-    /// limited. Long entries are not kept.
+    /// Tests the bytes that a coalescer keeps in memory: the memory budget must count them, and
+    /// their number must stay limited. Long entries must not be kept.
     #[test]
     fn kept_bytes_are_bounded() {
         let (segment, budget) = (Arc::new(Counted::default()), Budget::new(&StorageConfig::default()));

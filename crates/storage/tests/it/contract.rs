@@ -63,8 +63,8 @@ fn batches_pass() {
     }
 }
 
-/// Runs the contract suite in directories of the real file system, with mapped WALs and batch
-/// syncs (durability mode `auto`).
+/// Tests directories of the real file system with mapped WALs and batch syncs (durability mode
+/// `auto`). They must pass the contract suite.
 #[test]
 fn a_directory_passes_with_mapped_wals_and_batches() {
     let folder = tempfile::tempdir().unwrap();
@@ -127,8 +127,8 @@ fn a_directory_with_a_device_passes() {
     contract::run(&|| contract::on_files_of(bundled(), split(), Arc::new(NoTracker)));
 }
 
-/// Runs the contract suite on a raw device without padding. The device writes parts of pages, and
-/// reads return exactly the bytes that were written.
+/// Tests a raw device without padding: the device writes parts of pages, and reads return exactly
+/// the bytes that were written. It must pass the contract suite.
 #[test]
 fn a_device_passes_without_padding() {
     let unpadded = || {
@@ -139,8 +139,8 @@ fn a_device_passes_without_padding() {
     contract::run(&|| contract::on_files(unpadded(), Arc::new(SyncTracker)));
 }
 
-/// Runs the contract suite on stores with key-value separation, in directories and on devices,
-/// with several durability modes.
+/// Tests stores with key-value separation, in directories and on devices, with several durability
+/// modes. They must pass the contract suite.
 #[test]
 fn key_value_separation_passes() {
     let folder = tempfile::tempdir().unwrap();

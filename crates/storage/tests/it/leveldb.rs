@@ -94,8 +94,8 @@ fn rewritten_tables_equal_leveldbs() {
     }
 }
 
-/// Tests rewritten compressed tables. Snappy libraries may compress differently, so only the
-/// decompressed contents are compared.
+/// Tests that rewritten compressed tables have the contents of the original tables. Snappy
+/// libraries may compress differently, so only the decompressed contents are compared.
 #[test]
 fn rewritten_compressed_tables_have_the_same_contents() {
     let folder = tempfile::tempdir().unwrap();

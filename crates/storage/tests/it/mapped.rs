@@ -161,8 +161,8 @@ fn segment_is_mapped(end: impl FnOnce(Box<dyn LogWriter>)) {
     assert_eq!(*values[57], [57; 1000], "a value keeps the mapping");
 }
 
-/// Tests a value-log segment that was written in an earlier session. It must be mapped, and each
-/// read of it must verify the value.
+/// Tests a value-log segment that was written before the store was last opened. It must be mapped,
+/// and each read of a value must verify the value's checksum.
 #[test]
 fn segments_of_an_earlier_session_are_mapped_and_verified_at_every_read() {
     let folder = tempfile::tempdir().unwrap();

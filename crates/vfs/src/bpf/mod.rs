@@ -57,8 +57,8 @@ pub struct TransactionState {
 }
 
 impl CommitIterator {
-    /// Opens the iterator that is pinned at `pinned`. If no iterator is pinned there, loads an
-    /// iterator for this process. The error states why neither is possible.
+    /// Opens the BPF iterator that is pinned at the path `pinned`. If no iterator is pinned there,
+    /// loads an iterator for this process. The error states why neither is possible.
     pub fn open(pinned: &Path) -> Result<CommitIterator, String> {
         match fs::symlink_metadata(pinned) {
             Ok(_) => {
@@ -107,8 +107,8 @@ impl CommitIterator {
     }
 }
 
-/// Loads an iterator over the files of the process that reads it, and pins the iterator at `path`,
-/// which must be in a `bpf` file system. Requires root.
+/// Loads a BPF iterator over the open files of the process that reads the iterator, and pins it at
+/// `path`. This path must be in a `bpf` file system. Requires root.
 pub fn pin(path: &Path) -> Result<(), String> {
     let iterator = load(None)?;
     let failed = |e: io::Error| format!("{}: {e}", path.display());
@@ -129,8 +129,8 @@ fn open_pinned(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Loads an iterator over the files of process `of`. If `of` is `None`, the iterator is over the
-/// files of the process that reads it.
+/// Loads a BPF iterator over the open files of the process with the id `of`. If `of` is `None`,
+/// each process that reads the iterator gets its own files.
 fn load(of: Option<u32>) -> Result<OwnedFd, String> {
     let read =
         |name: &str| fs::read(format!("/sys/kernel/btf/{name}")).map_err(|e| format!("/sys/kernel/btf/{name}: {e}"));

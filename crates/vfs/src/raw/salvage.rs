@@ -54,8 +54,8 @@ fn mount(device: &Arc<dyn BlockDevice>) -> std::io::Result<(Arc<Mount>, Vec<Stri
 }
 
 /// Replays both halves of the journal, the older one first. If the newer half has an intact
-/// checkpoint, this checkpoint replaces the result of the older half; otherwise the newer half
-/// continues it. Returns the changes that were rejected.
+/// checkpoint, this checkpoint replaces the result of the older half. Otherwise the entries of the
+/// newer half are applied to this result. Returns the changes that were rejected.
 fn replayed(superblock: &Superblock, mut halves: Vec<salvage::Salvaged>) -> (FileList, Vec<String>) {
     halves.sort_by_key(|half| half.head.generation);
     let (mut table, mut rejected) = (FileList::new(superblock), Vec::new());

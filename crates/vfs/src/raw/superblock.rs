@@ -4,7 +4,7 @@ use std::io::{Error, Result};
 use terrace_device::BlockDevice;
 use terrace_format::raw::{PAGE, Superblock, superblock::PLACES};
 
-/// Reads the superblock of a device; `None` if it has none.
+/// Reads the superblock of a device; `None` if the device has no superblock.
 pub fn find(device: &dyn BlockDevice) -> Result<Option<Superblock>> {
     let mut damaged: Option<Error> = None;
     for place in PLACES.into_iter().filter(|place| place + PAGE as u64 <= device.len_bytes()) {

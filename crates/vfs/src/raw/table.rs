@@ -79,7 +79,7 @@ impl FileList {
         self.names.iter().map(|(name, number)| (&**name, *number, &self.files[number]))
     }
 
-    /// Returns the owner of each slot; 0 if it has none.
+    /// Returns the owner of each slot; 0 for a slot without an owner.
     pub fn owners(&self) -> &[u64] {
         &self.owners
     }

@@ -58,7 +58,7 @@ impl Unflushed {
     }
 
     /// Begins a commit: a flush of all files that wait for a commit. Returns `None` while another
-    /// commit is running, or a flush of one of these files.
+    /// commit, or a flush of one of the waiting files, is running.
     pub fn begin_commit(&mut self) -> Option<Flushing> {
         let is_free = !self.running.iter().any(|(file, was_due)| *was_due || self.due.contains(file));
         is_free.then(|| self.flushing(self.due.iter().copied().collect()))

@@ -152,11 +152,11 @@ impl Ahead {
         }
     }
 
-    /// Lets the thread unmap `window`, which is full.
+    /// Lets the preparing thread unmap `window`, which is full.
     pub fn let_go(&mut self, window: Window) {
         if let Some(helper) = &self.helper {
-            // If the thread has ended, `send` returns the window in an error, and the drop of the
-            // error unmaps the window.
+            // If the preparing thread has ended, `send` returns the window in an error, and the
+            // drop of this error unmaps the window.
             let _ = helper.work.send(Work::LetGo(window));
         }
     }

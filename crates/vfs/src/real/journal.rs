@@ -55,8 +55,8 @@ struct ProbeFile {
 }
 
 impl JournalProbe {
-    /// Joins the running transaction of the file system that contains `folder`. The size of the
-    /// file must change: a change of the time alone would not detect an aborted journal.
+    /// Joins the running transaction of the file system that contains `folder`. Changes the size of
+    /// the probe file: a change of the file's time alone would not detect an aborted journal.
     pub fn join(&self, folder: &Folder) -> io::Result<()> {
         self.with_file(folder, ProbeFile::join)
     }

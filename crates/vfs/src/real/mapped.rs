@@ -53,8 +53,8 @@ const ASK_BYTES: u64 = WINDOW_MIN / 4;
 /// a page fault for each page.
 const CALL_BYTES: usize = 16 << 10;
 /// The file systems on which WALs are mapped: those that rewrite an allocated page in place.
-/// Another file system may have to allocate new space for the page, and on a full disk there is
-/// none.
+/// Another file system may have to allocate new space for the page, which a full disk does not
+/// have.
 const IN_PLACE: [FsType; 3] = [EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, TMPFS_MAGIC];
 
 /// The file of a WAL while it grows.
@@ -318,9 +318,10 @@ mod tests {
         assert!(fs::read(&path).unwrap() == wanted);
     }
 
-    /// After a WAL was ended, its file has exactly the appended bytes, wherever they end and even
-    /// if the next window is being prepared. In a synced WAL, only the stretch (range of 64 to 256
-    /// KiB) that contains the end is filled with zeros.
+    /// Tests WALs of several sizes, some with a next window that is being prepared. After the end
+    /// of a WAL, its file must have exactly the appended bytes. In a synced WAL, only the stretch
+    /// (range of 64 to 256 KiB) that contains the end is filled with zeros, so no window is
+    /// prepared.
     #[test]
     fn a_prepared_window_leaves_no_bytes_in_the_ended_file() {
         let folder = tempfile::tempdir().unwrap();
@@ -388,8 +389,8 @@ mod tests {
         assert_eq!((&sizes[..9], &sizes[12..]), (&[1, 1, 1, 1, 1, 1, 1, 1, 2][..], &[4; 12][..]));
     }
 
-    /// Records are written by a system call into a window that is being filled with zeros. The
-    /// zeros must not overwrite the records.
+    /// Tests records that a system call writes into a window while the preparing thread fills it
+    /// with zeros. The zeros must not overwrite the records.
     #[test]
     fn zeros_never_come_later_than_records() {
         let folder = tempfile::tempdir().unwrap();

@@ -312,9 +312,9 @@ impl JournalCommit for RealFs {
 
     fn transaction_of(&self, file: &dyn WriteFile) -> io::Result<u32> {
         let file = file.descriptor().ok_or(ErrorKind::Unsupported)?;
-        // The new modification time makes the inode part of the running transaction. This is
-        // necessary, because a write to blocks that are already allocated does not change the
-        // inode: the file would look committed, although no device flush followed the write.
+        // The new modification time makes the inode part of the running transaction. Without it, a
+        // write to blocks that are already allocated would not change the inode. The file would
+        // then look committed although no device flush followed the write.
         futimens(file, &TimeSpec::UTIME_OMIT, &TimeSpec::UTIME_NOW)?;
         Ok(self.iterator().map_err(unsupported)?.transaction_state(file)?.transaction)
     }

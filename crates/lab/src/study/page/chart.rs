@@ -1,5 +1,5 @@
 //! Draws lines and bars as SVG without scripts. The page that contains a picture determines the
-//! colour of its text, so black is replaced by that colour.
+//! colour of the picture's text, so black is replaced by that colour.
 use anyhow::{Result, anyhow};
 use plotters::{
     coord::{

@@ -46,7 +46,7 @@ pub fn all(findings: &Findings) -> Vec<Fitted> {
     all
 }
 
-/// Returns the fits as a table, which is empty if there are none.
+/// Returns the fits of all findings as a table. Without any fit the table is empty.
 pub fn exponents(findings: &Findings) -> Table {
     let all = all(findings);
     if all.is_empty() {

@@ -1,6 +1,6 @@
 //! Output of the results for programs. It has one object per experiment, with the contents of the
 //! other output formats. Every figure has all its digits. An unknown figure is omitted from
-//! `figures`, and is `null` elsewhere. It is never an estimate.
+//! `figures`, and is `null` elsewhere; it is never replaced by an estimate.
 use super::{fitted, reasons, terms};
 use crate::{
     experiment::metric,

@@ -8,9 +8,9 @@ use terrace_sim::{CrashDevice, DeviceImage, Rng};
 use terrace_storage::backends::raw::RawFs;
 
 /// Tests corruption of each byte of the metadata in turn. The open of the device must use the
-/// other copy of the metadata, or must report a problem or an error. There is one exception: if no
-/// later journal entry confirms that an entry was flushed, the entry's corruption may look like
-/// the end of the journal after a power cut.
+/// other copy of the metadata, or must report a problem or an error. Corruption of a journal entry
+/// may go unnoticed only if no later entry records that the entry was flushed: it then looks like
+/// the end of a journal after a power cut.
 #[test]
 fn corruption_is_repaired_or_reported() {
     let mut history = History::new(CrashDevice::new(&formatted()), 5);

@@ -23,8 +23,8 @@ pub struct History {
     pub files: Vec<Written>,
     /// All versions of the file list. Each has the step at which the change to this version began.
     pub names: Vec<(usize, Names)>,
-    /// Promises of durability, as pairs of a step and an index in `names`. That version of the file
-    /// list is durable from that step on.
+    /// Promises of durability, as pairs of a step and an index in `names`. The version of the file
+    /// list with this index is durable from this step on.
     promises: Vec<(usize, usize)>,
     pub open: Vec<(usize, Box<dyn WriteFile>)>,
 }

@@ -73,8 +73,7 @@ fn none_open() -> Error {
 enum ValueAt {
     /// The value is in a file that contains only this value.
     File(InFile),
-    /// The value is in the META file of the table, next to the key. There are three reasons for
-    /// this place:
+    /// The value is in the META file of the table, next to the key, for one of three reasons:
     ///
     /// - The value is small.
     /// - A file of the same name exists, which belongs to a pair whose key differs only in the part

@@ -12,8 +12,8 @@ use terrace_vfs::{FileSystem, WriteFile};
 /// Therefore after an error no table directory is considered durable.
 pub(super) struct Saver {
     fs: Arc<dyn FileSystem>,
-    /// The first failed sync. A thread that syncs holds this lock, so that no sync succeeds while
-    /// another one fails. Lock order: this lock before `finished`.
+    /// The error of the first failed sync. A thread holds this lock during a sync, so that no sync
+    /// succeeds while another one fails. Lock order: this lock before `finished`.
     failed: Mutex<Option<String>>,
     /// The directories of finished jobs. While a thread holds this lock, it takes no other lock and
     /// does no I/O.

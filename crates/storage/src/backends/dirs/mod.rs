@@ -46,7 +46,7 @@ pub struct Dirs {
 
 impl Dirs {
     /// Wraps an open store with tables in files. Returns [`Error::Unsupported`] if the file system
-    /// lacks directories, or if its limit for the length of file names is too short.
+    /// lacks directories, or if it limits file names to fewer bytes than directory tables need.
     pub fn open(files: Files) -> Result<Dirs> {
         let store = &files.store;
         let rejected =

@@ -60,7 +60,7 @@ impl TableDirs {
         self.store.fs.folders().expect("a store of directory tables has directories")
     }
 
-    /// Returns the directory of a table; `None` if it has none.
+    /// Returns the directory of a table; `None` if the table has no directory.
     pub fn folder(&self, id: TableId) -> Option<String> {
         self.levels.lock().get(&id).map(|level| folder(*level, id))
     }

@@ -118,8 +118,8 @@ impl FilesBuild {
     }
 
     /// Adds a finished file. Normally the job passes all its files to the durability tracker
-    /// together at its end. It passes them earlier if this job, or all jobs together, hold too many
-    /// descriptors.
+    /// together at its end. It passes them earlier if all jobs together keep `waiting_max` files
+    /// open, or this job a quarter of them.
     fn ended(&mut self, file: Finished) -> Result<()> {
         self.finished.push(file);
         let most = self.store.waiting_max;

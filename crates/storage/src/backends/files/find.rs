@@ -1,4 +1,4 @@
-//! Finds the file that holds a table.
+//! Finds the file that contains a table.
 use super::{Input, Store, bundle};
 use crate::{Error, Result, placement::TableMeta};
 use terrace_format::FileName;

@@ -40,8 +40,8 @@ pub(super) struct LogFile {
     synced_bytes: AtomicU64,
     /// Whether the directory entry is durable. The first sync of the file also syncs the directory.
     named: AtomicBool,
-    /// The first failed append or sync. After a failure the contents of the file are unknown, so
-    /// nothing more is written and no sync succeeds.
+    /// The error of the first failed append or sync. After a failure the contents of the file are
+    /// unknown, so nothing more is written and no sync succeeds.
     broken: OnceLock<Error>,
     /// Locked during a sync. If several threads synced the file at the same time, the kernel would
     /// report a failure to only one of them.
@@ -227,8 +227,8 @@ impl LogWriter for Writer {
     }
 }
 
-/// Opens the log `name`. The reader sees the log as long as it is now, and returns no record that
-/// is appended later.
+/// Opens the log `name`. The reader sees only the bytes that the file has at this call. It returns
+/// no record that is appended later.
 pub(super) fn open(store: &Store, name: &str, kind: LogKind) -> Result<Box<dyn LogReader>> {
     let what = match kind {
         LogKind::Wal => "log",

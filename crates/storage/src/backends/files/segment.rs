@@ -33,7 +33,7 @@ pub(super) fn rely_on(store: &Store, segment: ObjectId, purpose: Purpose) -> Res
         Reservation::Before(fate) => fate,
     };
     if store.tracker.promises() {
-        // The claim returned no file handle, because the segment was written before the store was
+        // `claim` returned no file handle, because the segment was written before the store was
         // opened or because an earlier job took the handle. The earlier job may have been abandoned
         // before its sync. In both cases this job syncs the segment itself.
         let start = Instant::now();

@@ -1,5 +1,5 @@
-//! The table cache. An SSTable is opened at its first use. If too many SSTables are open, the
-//! least recently used ones are closed.
+//! The table cache. An SSTable is opened at its first use. If more SSTables are open than the
+//! limit allows, the least recently used ones are closed.
 //!
 //! A closed table takes memory only for its metadata. An open table takes a descriptor (none if it
 //! is mapped) and memory for its index and filter blocks. The next use of a closed table opens it
@@ -71,7 +71,7 @@ impl Tables {
         Ok(table)
     }
 
-    /// Counts a newly opened table. If too many tables are open, closes others.
+    /// Counts a newly opened table. If more tables are open than the limit allows, closes others.
     fn opened(&self, table: &FileTable) {
         self.open.fetch_add(1, Relaxed);
         self.close_some(Some(table));

@@ -36,11 +36,11 @@ pub(super) struct Progress {
     pub ended: AtomicBool,
 }
 
-/// The first failed sync of a segment, or `None`. All handles of the segment share one open file
-/// description, so the kernel reports a failed writeback only once, to whichever handle syncs
-/// next. After the failure the contents of the file are unknown, and a successful sync through any
-/// handle proves nothing. A thread holds the mutex during each sync, so that no sync through
-/// another handle succeeds while one fails.
+/// The error of the first failed sync of a segment, or `None`. All handles of the segment share
+/// one open file description, so the kernel reports a failed writeback only once, to whichever
+/// handle syncs next. After the failure the contents of the file are unknown, and a successful
+/// sync through any handle proves nothing. A thread keeps the mutex locked during each sync, so
+/// that no sync through another handle succeeds while one fails.
 #[derive(Default)]
 pub(super) struct Fate(Mutex<Option<String>>);
 

@@ -48,7 +48,7 @@ pub fn salvage(from: &Path, to: &Path) -> Result<(Copied, Vec<String>)> {
 }
 
 /// Copies a file up to its first unreadable byte. Returns the number of bytes copied, and the read
-/// error if there was one. The outer error is a write error.
+/// error that ended the copy, if any. An error of a write is returned as the outer error.
 fn copy(from: &dyn ReadFile, to: &Path) -> std::io::Result<(u64, Option<std::io::Error>)> {
     fs::create_dir_all(to.parent().expect("a file in a directory"))?;
     let (mut file, mut at) = (fs::File::create_new(to)?, 0);

@@ -82,7 +82,8 @@ impl StoreInfo for ValueLog {
     fn limits(&self) -> Limits {
         let inner = self.shared.inner.limits();
         // The stored form of an inline value begins with one extra byte: a marker, or the codec of
-        // a compressed value. Values are therefore limited to one byte less.
+        // a compressed value. The largest value is therefore one byte smaller than in the inner
+        // backend.
         Limits { value_bytes_max: inner.value_bytes_max - 1, ..inner }
     }
 

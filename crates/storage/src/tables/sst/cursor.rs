@@ -81,9 +81,9 @@ impl TableBlocks {
         self.table.corrupt_at(offset)(Corrupt::new("block", 0, detail))
     }
 
-    /// Loads the block with the number `self.index` and moves `data` to its first entry. If it is
-    /// the last block of the table, first checks that its last key is at most the table's largest
-    /// key, because a lookup would not find a larger key.
+    /// Loads the block with the number `self.index` and moves `data` to its first entry. In the
+    /// last block of the table, first checks that the last key is at most the table's largest key,
+    /// because a lookup would not find a larger key.
     fn load_first(&mut self, data: &mut BlockCursor) -> Result<()> {
         if self.index + 1 == self.table.tail.index.len() {
             self.load_last(data)?;

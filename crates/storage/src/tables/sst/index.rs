@@ -23,7 +23,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Decodes the index block. Every entry must hold a valid block handle.
+    /// Decodes the index block. Every entry must contain a valid block handle.
     pub fn new(order: &KeyOrder, block: Block) -> Result<Index, Corrupt> {
         let keys_bytes_max = block.byte_len().saturating_mul(EXPANSION_MAX);
         let mut cursor = BlockCursor::new(Arc::new(block));
@@ -63,8 +63,8 @@ impl Index {
         self.handles.len()
     }
 
-    /// Returns the position of the only block that may hold `key`; [`Index::len`] if `key` is after
-    /// all blocks.
+    /// Returns the position of the only block that may contain `key`; [`Index::len`] if `key` is
+    /// after all blocks.
     pub fn seek(&self, order: &KeyOrder, key: &[u8]) -> usize {
         self.fences.first_at_or_after(order, key)
     }

@@ -174,7 +174,8 @@ impl SstSalvager {
     }
 
     /// Opens the block at `handle`. `listed` is an upper bound of its keys. Returns the block's
-    /// entries (`None` if it has none), and the losses for entries that had to be dropped.
+    /// entries, or `None` for a block without entries, and the losses for entries that had to be
+    /// dropped.
     fn open(&self, handle: Handle, listed: &[u8]) -> Result<(Option<Entries>, Vec<Loss>)> {
         let corrupt = |found| Error::corrupt(self.source.name(), handle.offset, found);
         let contents = read_contents(&*self.source, handle, true)?;
