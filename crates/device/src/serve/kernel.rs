@@ -49,8 +49,7 @@ struct BackingMap {
 const _: () = assert!(size_of::<LoopInfo>() == 232 && size_of::<LoopConfig>() == 304 && size_of::<BackingMap>() == 16);
 
 const AUTOCLEAR: u32 = 4;
-/// Flag of a loop device that permits partitions. The kernel does not search for partitions by
-/// itself; a program that needs them must register them.
+/// Flag of a loop device that permits partitions (`LO_FLAGS_PARTSCAN`).
 const PARTITIONS: u32 = 8;
 const DIRECT_IO: u32 = 16;
 const PR_SET_IO_FLUSHER: libc::c_int = 57;

@@ -149,8 +149,9 @@ impl Served {
         self.dir.join("stats")
     }
 
-    /// Returns the path of the file that accepts commands for the [`Desk`]. Only other processes
-    /// may write to it.
+    /// Returns the path of the control file: another process writes a command into it, and the
+    /// [`Desk`] of this device executes the command. The process that serves the device must not
+    /// write to the file.
     pub fn control(&self) -> PathBuf {
         self.dir.join("control")
     }

@@ -14,8 +14,8 @@ enum Step {
     Flush,
 }
 
-/// A superblock of the naive drive. For each programmed slot it has the page that was written
-/// there, or nothing.
+/// A superblock of the model drive. For each programmed slot it has the page that was written
+/// there, or `None` after the page was overwritten or trimmed.
 #[derive(Clone, Default)]
 struct Block {
     slots: Vec<Option<u64>>,

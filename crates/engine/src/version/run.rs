@@ -138,8 +138,9 @@ impl Tables {
         Tables { chunks, ends, totals }
     }
 
-    /// Returns the run without the tables `removed` and with the tables `added`. Copies only the
-    /// chunks of these tables.
+    /// Returns the run without the tables `removed` and with the tables `added`. A run is a list of
+    /// chunks, each with the references to some tables. The call copies only the chunks in which a
+    /// table changes; the old and the new run share all others.
     pub fn replaced(&self, order: &KeyOrder, removed: Vec<Arc<TableRef>>, added: Vec<Arc<TableRef>>) -> Tables {
         let compare = |a: &Arc<TableRef>, b: &Arc<TableRef>| position(order, a, b);
         Tables::of(replace(&self.chunks, removed, added, |tables| TableChunk::new(order, tables), compare))

@@ -2,9 +2,9 @@
 use crate::{KeyOrder, key::TRAILER_BYTES};
 use std::ops::Range;
 
-/// Number of bytes that every copy of a key moves, even if the key needs fewer. Keys are short,
-/// and a copy of constant length compiles to one or two move instructions. The next key overwrites
-/// the surplus bytes.
+/// The number of bytes that the copy of a short key moves, even if the key has fewer: a copy of
+/// constant length compiles to one or two move instructions. The next key overwrites the surplus
+/// bytes. Longer keys are copied with their own length.
 const CHUNK: usize = 32;
 
 /// The key buffer. Once it contains a key, `bytes` has at least [`CHUNK`] spare bytes after `end`.

@@ -173,9 +173,9 @@ impl SstSalvager {
         }
     }
 
-    /// Opens the block at `handle`. `listed` is an upper bound of its keys. Returns the block's
-    /// entries, or `None` for a block without entries, and the losses for entries that had to be
-    /// dropped.
+    /// Opens the block at `handle`, for a repair. According to the index, no key of the block is
+    /// above `listed`. Returns the entries that can be used, or `None` if there are none, and the
+    /// losses: the entries that were dropped because they are impossible or out of order.
     fn open(&self, handle: Handle, listed: &[u8]) -> Result<(Option<Entries>, Vec<Loss>)> {
         let corrupt = |found| Error::corrupt(self.source.name(), handle.offset, found);
         let contents = read_contents(&*self.source, handle, true)?;
