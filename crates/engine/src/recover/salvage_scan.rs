@@ -404,7 +404,9 @@ impl SalvageScan {
                 };
             }
         };
-        let ranges = self.ranges_of(&file, &*salvage, named);
+        // The range tombstones of another family would delete keys of this one.
+        let of_unknown_family = meta.is_none() && self.families.next > FamilyId(1);
+        let ranges = if of_unknown_family { None } else { self.ranges_of(&file, &*salvage, named) };
         let (mut first, mut last, mut sequences) = (Vec::new(), Vec::new(), Sequences::default());
         loop {
             match salvage.next() {
@@ -429,7 +431,7 @@ impl SalvageScan {
         if !named && sequences.of_an_unfinished_ingest(self.base) {
             return;
         }
-        if meta.is_none() && self.families.next > FamilyId(1) {
+        if of_unknown_family {
             if self.is_older && sequences.newest > self.base && self.family == FamilyId::DEFAULT {
                 self.lose(file, whole("no manifest names it, so its column family is unknown"), None);
             }
