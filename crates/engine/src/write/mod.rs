@@ -134,7 +134,9 @@ impl WritePath {
         let writer = leader.state();
         // The leader has charged its own bytes to the throttle debt already, when it waited for
         // room. Now it charges the bytes of its followers.
-        writer.throttle_debt.charge(writer.delay_per_byte * (batch.byte_len() - own_bytes) as f64);
+        if batch.byte_len() > own_bytes {
+            writer.throttle_debt.charge(writer.delay_per_byte * (batch.byte_len() - own_bytes) as f64);
+        }
         commit(shared, leader, batch, sync)
     }
 
