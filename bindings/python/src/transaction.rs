@@ -35,7 +35,8 @@ struct Active {
 }
 
 impl Active {
-    /// Ends all scans, which then report what they have read, and returns the transaction.
+    /// Ends all scans, so that the transaction watches the ranges that they have read. Returns the
+    /// transaction.
     fn end(&self) -> Result<terrace::Transaction> {
         self.done.store(true, Ordering::Relaxed);
         let scans = std::mem::take(&mut *self.scans.lock().unwrap_or_else(PoisonError::into_inner));

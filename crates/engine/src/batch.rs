@@ -61,10 +61,7 @@ impl WriteBatch {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<WriteBatch> {
-        let mut bytes = bytes.into();
-        bytes.iter_mut().take(SEQUENCE_BYTES).for_each(|byte| *byte = 0);
-        let invalid = |corrupt| Error::Invalid(format!("the bytes are not an encoded batch: {corrupt}"));
-        let batch = batch::Batch::decode(bytes).map_err(invalid)?;
+        let batch = decode(bytes.into())?;
         if batch.ops().any(|op| op.split().0 != FamilyId::DEFAULT) {
             return Err(Error::Invalid("an encoded batch cannot name column families".into()));
         }
@@ -219,6 +216,13 @@ fn sizes(op: &Op<'_>) -> (u64, u64) {
         Op::Delete(key) | Op::FamilyDelete(_, key) => (key.len() as u64, 0),
         Op::DeleteRange(from, to) | Op::FamilyDeleteRange(_, from, to) => (from.len().max(to.len()) as u64, 0),
     }
+}
+
+/// Decodes a batch, without its sequence number.
+pub(crate) fn decode(mut bytes: Vec<u8>) -> Result<batch::Batch> {
+    bytes.iter_mut().take(SEQUENCE_BYTES).for_each(|byte| *byte = 0);
+    let invalid = |corrupt| Error::Invalid(format!("the bytes are not an encoded batch: {corrupt}"));
+    batch::Batch::decode(bytes).map_err(invalid)
 }
 
 fn two_stores() -> String {

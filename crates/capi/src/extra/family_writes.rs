@@ -2,8 +2,7 @@
 #![expect(unsafe_code, reason = "C passes pointers with lengths, and arrays of them")]
 use super::family::Family;
 use crate::{batch::Batch, db::Db, error::Failure, memory, options::WriteOptions};
-use terrace::{Error, Op, Result, WriteBatch};
-use terrace_format::{FamilyId, batch};
+use terrace::WriteBatch;
 
 /// # Safety
 /// The key and the value have the given lengths.
@@ -125,38 +124,6 @@ unsafe extern "C" fn terrace_writebatch_delete_range_cf(
     batch.0.delete_range_cf(&family.0, start, limit);
 }
 
-/// Decodes a batch that identifies a column family by its position in `families`, counted from 1.
-/// A caller does not know the store's own ids of families.
-fn decode(mut bytes: Vec<u8>, families: &[&Family]) -> Result<WriteBatch> {
-    const SEQUENCE_BYTES: usize = 8;
-    bytes.iter_mut().take(SEQUENCE_BYTES).for_each(|byte| *byte = 0);
-    let invalid = |corrupt| Error::Invalid(format!("the bytes are not an encoded batch: {corrupt}"));
-    let encoded = batch::Batch::decode(bytes).map_err(invalid)?;
-    let mut batch = WriteBatch::new();
-    for op in encoded.ops() {
-        let (number, op) = op.split();
-        if number == FamilyId::DEFAULT {
-            match op {
-                Op::Put(key, value) => batch.put(key, value),
-                Op::Delete(key) => batch.delete(key),
-                Op::DeleteRange(start, limit) => batch.delete_range(start, limit),
-                _ => unreachable!("the operation was split from its family"),
-            };
-            continue;
-        }
-        let family = families.get(number.0 as usize - 1).map(|family| &family.0).ok_or_else(|| {
-            Error::Invalid(format!("the batch names column family {number} of {} families", families.len()))
-        })?;
-        match op {
-            Op::Put(key, value) => batch.put_cf(family, key, value),
-            Op::Delete(key) => batch.delete_cf(family, key),
-            Op::DeleteRange(start, limit) => batch.delete_range_cf(family, start, limit),
-            _ => unreachable!("the operation was split from its family"),
-        };
-    }
-    Ok(batch)
-}
-
 /// # Safety
 /// The batch has the given length, and the array `num_families` elements.
 #[unsafe(no_mangle)]
@@ -171,9 +138,8 @@ unsafe extern "C" fn terrace_write_bytes_cf(
 ) -> u64 {
     // SAFETY: guaranteed by the caller.
     let (bytes, families) = unsafe { (memory::bytes(batch, length), memory::array(families, num_families)) };
-    let written = decode(bytes.to_vec(), families).and_then(|batch| match options {
-        Some(options) => db.0.write(batch, options.0),
-        None => db.0.write(batch, terrace::WriteOptions::without_wal()),
-    });
+    let families: Vec<_> = families.iter().map(|family| &family.0).collect();
+    let options = options.map_or_else(terrace::WriteOptions::without_wal, |options| options.0);
+    let written = WriteBatch::from_bytes_in(bytes, &families).and_then(|batch| db.0.write(batch, options));
     errptr.of(written).unwrap_or(0)
 }

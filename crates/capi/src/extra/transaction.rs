@@ -37,7 +37,8 @@ impl Active {
         slot
     }
 
-    /// Ends the transaction. All of its scans report what they have read, and end.
+    /// Ends the transaction and all of its scans. A serializable transaction then watches the
+    /// ranges that they have read.
     fn end(&self) -> Result<terrace::Transaction> {
         let mut transaction = self.transaction.write().unwrap_or_else(PoisonError::into_inner);
         let transaction = transaction.take().ok_or_else(ended)?;

@@ -5,7 +5,7 @@ use super::{
     report::{LevelInfo, layout},
 };
 use crate::{
-    Cursor, Error, Options, PinnedValue, ReadOptions, Result, Scan, SortedTable, WriteBatch, WriteOptions,
+    Cursor, Error, Options, PinnedValue, ReadOptions, Result, Scan, SortedTable, WriteBatch, WriteOptions, batch,
     jobs::change_family::{change_family, quiesce},
     recover::announce_families,
     state::DbInner,
@@ -390,6 +390,42 @@ impl fmt::Debug for ColumnFamily {
 }
 
 impl WriteBatch {
+    /// Works like [`from_bytes`](WriteBatch::from_bytes), for a batch that names column families of
+    /// an open store. The number of a family in `bytes` is its position in `families`, counted from
+    /// 1, because a caller does not know the numbers in the store.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if `bytes` do not encode a batch, or name a family that is not in
+    /// `families`.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options, WriteBatch, WriteOptions};
+    /// let db = Db::open_in_memory(Options::default())?;
+    /// let users = db.create_cf("users")?;
+    /// let bytes = *b"\0\0\0\0\0\0\0\0\x01\0\0\0\x05\x01\x03key\x05value"; // a put in family 1
+    /// db.write(WriteBatch::from_bytes_in(bytes, &[&users])?, WriteOptions::default())?;
+    /// assert_eq!(users.get("key")?.as_deref(), Some(&b"value"[..]));
+    /// assert!(WriteBatch::from_bytes_in(bytes, &[]).is_err());
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn from_bytes_in(bytes: impl Into<Vec<u8>>, families: &[&ColumnFamily]) -> Result<WriteBatch> {
+        let mut batch = WriteBatch::new();
+        for op in batch::decode(bytes.into())?.ops() {
+            match op.split() {
+                (FamilyId::DEFAULT, Op::Put(key, value)) => batch.put(key, value),
+                (FamilyId::DEFAULT, Op::Delete(key)) => batch.delete(key),
+                (FamilyId::DEFAULT, Op::DeleteRange(from, to)) => batch.delete_range(from, to),
+                (number, op) => {
+                    let family = families.get((number.0 as usize).wrapping_sub(1)).ok_or_else(|| {
+                        Error::Invalid(format!("the batch names column family {number} of {} families", families.len()))
+                    })?;
+                    batch.add_in(family.id_in_store(), op)
+                }
+            };
+        }
+        Ok(batch)
+    }
+
     /// Appends a put of `value` under `key` in `family`.
     ///
     /// ```

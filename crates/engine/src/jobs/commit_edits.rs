@@ -100,7 +100,7 @@ fn time_to_deadline(shared: &DbInner, state: &DbState) -> Duration {
 /// may run concurrently. Also deletes obsolete files that readers have stopped using.
 pub fn run_now(shared: &Arc<DbInner>) -> Result<()> {
     if commit_batch(shared)? > 0 {
-        shared.request_commit(); // the job may have nothing to wait for now
+        shared.request_commit(); // wakes the commit job, which ends if no edit is pending
     }
     let removable = shared.state.lock().versions.removable();
     delete_obsolete(shared, &removable);

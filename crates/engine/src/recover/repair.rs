@@ -89,18 +89,17 @@ impl StoreScan {
     /// Scans the store in `from`.
     ///
     /// # Errors
-    /// The errors of [`SalvageScan::of`]. [`Error::Unsupported`](crate::Error) if the store has
+    /// The errors of [`SalvageScan::begin`]. [`Error::Unsupported`](crate::Error) if the store has
     /// column families and no manifest can be read.
     pub fn of(from: &dyn Storage, options: &Options) -> Result<StoreScan> {
-        let default = SalvageScan::of(from, options, FamilyId::DEFAULT)?;
-        let families = default.families.clone();
-        if families.next == FamilyId::DEFAULT {
+        let (begun, manifest) = SalvageScan::begin(from, options)?;
+        if manifest.is_none() {
             features::refuse_families(from)?;
         }
-        let mut scans = vec![default];
-        for id in families.names.keys() {
-            scans.push(SalvageScan::of(from, options, *id)?);
-        }
+        let families = begun.families.clone();
+        let ids = [FamilyId::DEFAULT].into_iter().chain(families.names.keys().copied());
+        let scans = ids.map(|id| begun.clone().scan(from, options, manifest.as_ref(), id));
+        let mut scans = scans.collect::<Result<Vec<_>>>()?;
         if scans.len() > 1 {
             // Together, the WAL entries of many families could take much memory, so they are
             // dropped here and read again later.

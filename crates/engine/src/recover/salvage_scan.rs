@@ -124,13 +124,14 @@ pub struct SalvageScan {
 }
 
 impl SalvageScan {
-    /// Scans column family `family` of the store in `from`.
+    /// Begins the scan of the store in `from`: lists its files and reads its manifest, if one can
+    /// be read. [`scan`](SalvageScan::scan) then scans one column family.
     ///
     /// # Errors
     /// [`Error::Missing`] if `from` contains no file of a store. [`Error::Invalid`] if the store
     /// has another comparator. [`Error::Io`] if this process has no permission to read a file: such
     /// a file is not damaged, and skipping it would lose data.
-    pub fn of(from: &dyn Storage, options: &Options, family: FamilyId) -> Result<SalvageScan> {
+    pub fn begin(from: &dyn Storage, options: &Options) -> Result<(SalvageScan, Option<ManifestState>)> {
         let listed = from.list()?;
         if !listed.iter().any(|found| !matches!(found.object, ObjectId::Temporary(_))) {
             let object = format!("{} has no table, WAL or manifest, so there is nothing to repair", from.name());
@@ -138,7 +139,7 @@ impl SalvageScan {
         }
         let mut salvage_scan = SalvageScan {
             order: options.order().clone(),
-            family,
+            family: FamilyId::DEFAULT,
             families: Families::default(),
             elsewhere: BTreeSet::new(),
             listed: listed.clone(),
@@ -166,45 +167,60 @@ impl SalvageScan {
             .as_ref()
             .filter(|manifest| manifest.ours && !salvage_scan.is_older)
             .map(|manifest| manifest.base.plus(1));
-        let mut named: BTreeMap<TableId, TableMeta> = BTreeMap::new();
         if let Some(manifest) = &manifest {
             let families = manifest.version.families();
             let names = families.iter().map(|(id, family)| (*id, family.name.clone())).collect();
             salvage_scan.families = Families { names, next: manifest.next_family };
-            for (of, tree) in manifest.version.trees() {
-                let tables = tree.tables().map(|(_, table)| &table.meta);
-                match of == family {
-                    true => named.extend(tables.map(|meta| (meta.id, meta.clone()))),
-                    false => salvage_scan.elsewhere.extend(tables.map(|meta| meta.id)),
-                }
+        }
+        Ok((salvage_scan, manifest))
+    }
+
+    /// Scans column family `family` of the store in `from`, whose manifest is `manifest`.
+    ///
+    /// # Errors
+    /// The errors of [`begin`](SalvageScan::begin).
+    pub fn scan(
+        mut self,
+        from: &dyn Storage,
+        options: &Options,
+        manifest: Option<&ManifestState>,
+        family: FamilyId,
+    ) -> Result<SalvageScan> {
+        self.family = family;
+        let mut named: BTreeMap<TableId, TableMeta> = BTreeMap::new();
+        for (of, tree) in manifest.into_iter().flat_map(|manifest| manifest.version.trees()) {
+            let tables = tree.tables().map(|(_, table)| &table.meta);
+            match of == family {
+                true => named.extend(tables.map(|meta| (meta.id, meta.clone()))),
+                false => self.elsewhere.extend(tables.map(|meta| meta.id)),
             }
         }
         // WALs and segments are scanned after tables: the key ranges that tables have lost decide
         // which entries of WALs and segments the repair uses.
-        for found in &listed {
+        for found in self.listed.clone() {
             match found.object {
                 ObjectId::Table(id) => {
                     let meta = named.remove(&id);
-                    salvage_scan.table(from, TableMeta::unbounded(id, found.bytes), meta.as_ref(), manifest.is_none());
+                    self.table(from, TableMeta::unbounded(id, found.bytes), meta.as_ref(), manifest.is_none());
                 }
-                ObjectId::Bundle(id) => salvage_scan.bundle(from, id, found.bytes, &mut named, manifest.is_none()),
+                ObjectId::Bundle(id) => self.bundle(from, id, found.bytes, &mut named, manifest.is_none()),
                 ObjectId::Wal(_) | ObjectId::WalSidecar(_) | ObjectId::Segment(_) => {}
                 ObjectId::Manifest(_) | ObjectId::Temporary(_) => {}
             }
         }
         for meta in named.values() {
             let loss = Loss { offset: 0, bytes: meta.bytes, reason: "it is missing".into(), from: None, to: None };
-            salvage_scan.lose(from.place_of(ObjectId::Table(meta.id)), loss, Some(meta));
+            self.lose(from.place_of(ObjectId::Table(meta.id)), loss, Some(meta));
         }
         let mut entries = LogEntries::in_memory(options, family, from.budget());
-        salvage_scan.scan_logs(from, &mut entries)?;
-        if let Some(denied) = salvage_scan.denied {
+        self.scan_logs(from, &mut entries)?;
+        if let Some(denied) = self.denied {
             return Err(denied);
         }
         let collected = entries.collected()?;
-        (salvage_scan.memtables, salvage_scan.overflowed) = (collected.memtables, collected.overflowed);
-        salvage_scan.add_range_tombstones(&collected.range_tombstones);
-        Ok(salvage_scan)
+        (self.memtables, self.overflowed) = (collected.memtables, collected.overflowed);
+        self.add_range_tombstones(&collected.range_tombstones);
+        Ok(self)
     }
 
     /// Drops the WAL entries, which [`spill`](SalvageScan::spill) then reads again.
@@ -379,7 +395,11 @@ impl SalvageScan {
 
     /// Scans a table; `meta` is its description in the manifest, if it has one.
     fn table(&mut self, from: &dyn Storage, found: TableMeta, meta: Option<&TableMeta>, alone: bool) {
-        if self.elsewhere.contains(&found.id) {
+        // Without the name of its family a table is of no use. It is a loss if the WALs with its
+        // entries may be gone; the scan of the default family reports that.
+        let of_unknown_family = meta.is_none() && self.families.next > FamilyId(1);
+        let is_reported = self.is_older && self.family == FamilyId::DEFAULT;
+        if self.elsewhere.contains(&found.id) || of_unknown_family && !is_reported {
             return;
         }
         let (bytes, named) = (found.bytes, meta.is_some() || alone);
@@ -405,7 +425,6 @@ impl SalvageScan {
             }
         };
         // The range tombstones of another family would delete keys of this one.
-        let of_unknown_family = meta.is_none() && self.families.next > FamilyId(1);
         let ranges = if of_unknown_family { None } else { self.ranges_of(&file, &*salvage, named) };
         let (mut first, mut last, mut sequences) = (Vec::new(), Vec::new(), Sequences::default());
         loop {
@@ -432,7 +451,7 @@ impl SalvageScan {
             return;
         }
         if of_unknown_family {
-            if self.is_older && sequences.newest > self.base && self.family == FamilyId::DEFAULT {
+            if sequences.newest > self.base {
                 self.lose(file, whole("no manifest names it, so its column family is unknown"), None);
             }
             return;

@@ -110,7 +110,8 @@ pub struct Transaction {
     options: TransactionOptions,
     /// The number of the transaction, under which it owns locks.
     id: u64,
-    /// Shared with the scans of a serializable transaction, which report what they have read.
+    /// A scan of a serializable transaction shares the state: it adds the range that it has read to
+    /// the watched ranges.
     state: Arc<Mutex<State>>,
 }
 

@@ -115,8 +115,8 @@ fn length(range: &Range<u64>) -> Result<usize> {
         .map_err(|_| Error::Unsupported(format!("a block of {bytes} bytes, more than memory can address")))
 }
 
-/// A placeholder for the open file after the file was mapped and its descriptor was closed. All
-/// reads use the mapping.
+/// The reader of a file that is mapped and whose descriptor is closed. All reads use the mapping,
+/// so a call of this reader is an error.
 struct Closed;
 
 impl ReadFile for Closed {
