@@ -135,6 +135,7 @@ pub(crate) fn default() -> Options {
     options.max_bytes_for_level_base = 128 << 20;
     options.level_compaction_dynamic_level_bytes = true;
     options.block_cache_size = 64 << 20;
+    options.allow_mmap_reads = true;
     options.bloom_bits = 10;
     options.filter_form = FilterForm::Table;
     options.seek_compaction = false;

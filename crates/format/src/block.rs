@@ -19,6 +19,7 @@ mod keys;
 
 pub use build::{BlockBuilder, common_prefix};
 pub use bytes::Bytes;
+use bytes::Contents;
 pub use cursor::BlockCursor;
 
 use crate::{Corrupt, KeyOrder, key::TRAILER_BYTES};
@@ -26,9 +27,11 @@ use std::ops::Range;
 
 /// An uncompressed block. The restart offsets at its end are verified when the block is opened. An
 /// entry is verified when a [`BlockCursor`] reaches it.
+///
+/// `B` owns or borrows the bytes of the block.
 #[derive(Clone, Debug)]
-pub struct Block {
-    bytes: Bytes,
+pub struct Block<B = Bytes> {
+    bytes: B,
     entries_end: usize, // start of the restart offsets
     restarts: usize,
     key_bytes_min: usize,
@@ -56,21 +59,6 @@ impl Block {
         Ok(Block { order: Some(order.clone()), ..Block::of_internal_keys(bytes)? })
     }
 
-    fn with_keys_of(key_bytes_min: usize, bytes: Bytes) -> Result<Block, Corrupt> {
-        let Some(count_at) = bytes.len().checked_sub(4) else {
-            return Err(Corrupt::new("block", 0, format!("{} bytes, too short for a count of restarts", bytes.len())));
-        };
-        let restarts = fixed32_at(&bytes, count_at) as usize;
-        if restarts > count_at / 4 {
-            return Err(Corrupt::new("block", count_at as u64, format!("{restarts} restarts do not fit")));
-        }
-        let entries_end = count_at - 4 * restarts;
-        if restarts == 0 && entries_end > 0 {
-            return Err(Corrupt::new("block", count_at as u64, "entries without a restart"));
-        }
-        Ok(Block { bytes, entries_end, restarts, key_bytes_min, order: None })
-    }
-
     /// Returns the size of the block in bytes.
     pub fn byte_len(&self) -> usize {
         self.bytes.flat().len()
@@ -81,6 +69,31 @@ impl Block {
     /// result shares the buffer.
     pub fn part(&self, range: Range<usize>) -> Option<Bytes> {
         self.bytes.part(range)
+    }
+}
+
+impl<'a> Block<&'a [u8]> {
+    /// Opens a block as [`Block::of_internal_keys`] does, without owning its bytes.
+    pub fn of_borrowed_keys(bytes: &'a [u8]) -> Result<Block<&'a [u8]>, Corrupt> {
+        Block::with_keys_of(TRAILER_BYTES, bytes)
+    }
+}
+
+impl<B: Contents> Block<B> {
+    fn with_keys_of(key_bytes_min: usize, owner: B) -> Result<Block<B>, Corrupt> {
+        let bytes = owner.flat();
+        let Some(count_at) = bytes.len().checked_sub(4) else {
+            return Err(Corrupt::new("block", 0, format!("{} bytes, too short for a count of restarts", bytes.len())));
+        };
+        let restarts = fixed32_at(bytes, count_at) as usize;
+        if restarts > count_at / 4 {
+            return Err(Corrupt::new("block", count_at as u64, format!("{restarts} restarts do not fit")));
+        }
+        let entries_end = count_at - 4 * restarts;
+        if restarts == 0 && entries_end > 0 {
+            return Err(Corrupt::new("block", count_at as u64, "entries without a restart"));
+        }
+        Ok(Block { bytes: owner, entries_end, restarts, key_bytes_min, order: None })
     }
 
     /// Returns the offset of restart point `index` as the block stores it. The offset is not

@@ -172,6 +172,16 @@ pub trait Target: Send + Sync {
     /// Copies the value of `key` into `value`, which is cleared first. Returns false if the key is
     /// absent.
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
+    /// Returns the values of `keys`, in their order. Engines without a call for several keys read
+    /// them one by one.
+    fn multi_get(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>> {
+        keys.iter()
+            .map(|key| {
+                let mut value = Vec::new();
+                Ok(self.get(key, &mut value)?.then_some(value))
+            })
+            .collect()
+    }
     /// Visits entries in key order until `visit` returns false. The scan starts at the first key at
     /// or after `from`, or, if `reverse`, at the last key at or before `from`. Without `from`, it
     /// starts at the first key or, if `reverse`, at the last.

@@ -40,9 +40,8 @@ pub struct StorageConfig {
     /// In directory tables, a value of fewer bytes than this is stored next to its key instead of
     /// in a file of its own. Default 0: every value has a file.
     pub min_value_file_size: u64,
-    /// Whether to map the files of tables and of finished value-log segments into memory, and to
-    /// read uncompressed blocks and values from the mapping. If a mapped page cannot be read, the
-    /// process ends with a message (docs/decisions/0008-mapped-reads.md). Default false.
+    /// Whether to map the files of tables into memory, and to read uncompressed blocks that are in
+    /// memory through the mapping (docs/decisions/0048-mapped-reads-that-fail.md). Default false.
     pub allow_mmap_reads: bool,
     /// How WAL records reach the operating system. Default [`WalWriteMode::Write`].
     pub wal_write_mode: WalWriteMode,

@@ -130,23 +130,16 @@ pub trait ValueStore: StoreInfo {
     /// Returns the value of the put of key `user` with sequence number `seq`. `stored` is the
     /// stored form of the value in a table or memtable: the value itself or a reference to it. May
     /// be called only in a store whose [`Layout::values`](terrace_format::Layout) separates keys
-    /// and values. The value is always verified, even if `how` does not request this.
-    fn value(&self, user: &[u8], seq: SeqNo, stored: Bytes, how: TableReadOptions) -> Result<Bytes> {
-        let _ = (user, seq, how);
+    /// and values. The value is always verified.
+    fn value(&self, user: &[u8], seq: SeqNo, stored: Bytes) -> Result<Bytes> {
+        let _ = (user, seq);
         Ok(stored)
     }
     /// Returns a value as [`value`](ValueStore::value) does, for a scan. `stretches` is the read
     /// coalescer of the scan, which reads adjacent values together.
-    fn next_value(
-        &self,
-        user: &[u8],
-        seq: SeqNo,
-        stored: &[u8],
-        how: TableReadOptions,
-        stretches: &mut ReadCoalescer,
-    ) -> Result<Bytes> {
+    fn next_value(&self, user: &[u8], seq: SeqNo, stored: &[u8], stretches: &mut ReadCoalescer) -> Result<Bytes> {
         let _ = stretches;
-        self.value(user, seq, Bytes::from(stored.to_vec()), how)
+        self.value(user, seq, Bytes::from(stored.to_vec()))
     }
     /// Hints that [`value`](ValueStore::value) will soon be called with `stored`, so that the
     /// value can be read ahead.

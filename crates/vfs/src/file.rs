@@ -1,7 +1,7 @@
 //! Files of a [`FileSystem`](crate::FileSystem). A file is written once by appending, then only
 //! read.
+use crate::Mapping;
 use std::{io, os::fd::BorrowedFd};
-use terrace_format::block::Bytes;
 
 /// A file that is being written, only by appending.
 pub trait WriteFile: Send + Sync {
@@ -62,8 +62,8 @@ pub trait ReadFile: Send + Sync {
     /// Hints that `bytes` bytes at `offset` will be read.
     fn expect(&self, _offset: u64, _bytes: u64) {}
     /// Maps the whole file into memory; `None` if this kind of file cannot be mapped. The file must
-    /// be complete, and it must not change while the result exists.
-    fn map(&self) -> io::Result<Option<Bytes>> {
+    /// be finished.
+    fn map(&self) -> io::Result<Option<Mapping>> {
         Ok(None)
     }
 }

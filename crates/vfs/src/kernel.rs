@@ -1,7 +1,7 @@
 //! Kernel calls that have no safe wrapper: mapping a part of a growing file (a window), writeback
 //! without a journal commit, batch scheduling, and a handler that runs in forked children. The
-//! other `unsafe` code of this crate is in `mapped_read.rs`, `pages.rs` and `bpf/kernel.rs`.
-use crate::mapped_read::watch;
+//! other `unsafe` code of this crate is in `mapping/`, `pages.rs` and `bpf/kernel.rs`.
+use crate::mapping::watch;
 use nix::{
     errno::Errno,
     fcntl::{FallocateFlags, fallocate},

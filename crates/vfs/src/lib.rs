@@ -4,7 +4,7 @@
 //! is a directory in memory, [`raw::RawFs`] is a block device without a file system, and
 //! [`SplitFs`] is a directory together with a device. The models of `terrace-sim` (crash states,
 //! injected faults, and corrupted reads) implement [`FileSystem`] too. This crate knows nothing of
-//! tables, values or durability modes. Its unsafe code is only in `kernel.rs`, `mapped_read.rs`,
+//! tables, values or durability modes. Its unsafe code is only in `kernel.rs`, `mapping/`,
 //! `pages.rs` and `bpf/kernel.rs`.
 #![deny(unsafe_code)]
 
@@ -18,7 +18,7 @@ mod journal;
 #[allow(unsafe_code, reason = "calls the kernel where no safe library does")]
 mod kernel;
 mod lost;
-mod mapped_read;
+mod mapping;
 mod memory;
 mod names;
 mod pages;
@@ -35,7 +35,7 @@ pub use fs::{DirEntry, DirectoryLock, FileSystem, FileUse, WalWriteMode, journal
 pub use journal::JournalCommit;
 pub use kernel::run_in_background;
 pub use lost::set_aside_from;
-pub use mapped_read::prefetch;
+pub use mapping::Mapping;
 pub use memory::MemFs;
 pub use pages::Pages;
 pub use precise_sleep::precise_sleep;

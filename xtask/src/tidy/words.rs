@@ -23,9 +23,9 @@ const UNSAFE: &[&str] = &[
     "crates/peers/src/ffi/common.rs",
     "crates/peers/src/leveldb/ffi.rs",
     "crates/peers/src/rocksdb/ffi.rs",
-    "crates/vfs/src/mapped_read.rs",
     "crates/vfs/src/kernel.rs",
     "crates/vfs/src/bpf/kernel.rs",
+    "crates/vfs/src/mapping/",
     "crates/vfs/src/pages.rs",
 ];
 

@@ -16,7 +16,7 @@ pub fn check(storage: &dyn Storage, meta: &TableMeta) -> Result<Option<String>> 
     while cursor.valid() {
         let entry = key::apart(cursor.key());
         if entry.kind == Kind::Put {
-            storage.value(entry.user, entry.seq, Bytes::from(cursor.value().to_vec()), how)?;
+            storage.value(entry.user, entry.seq, Bytes::from(cursor.value().to_vec()))?;
             let place = || storage.place_of(ObjectId::Table(meta.id));
             let stored = StoredValue::parse(cursor.value()).map_err(|found| Error::corrupt(place(), 0, found))?;
             if let StoredValue::At(pointer) = stored {

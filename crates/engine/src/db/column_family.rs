@@ -311,7 +311,7 @@ impl ColumnFamily {
     /// # Errors
     /// The errors of [`Db::get`].
     pub fn get_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Vec<u8>>> {
-        self.db.look_up_now(self.id, key.as_ref(), options, |value| value.to_vec())
+        self.db.look_up_now(self.id, key.as_ref(), options, |value| value.into_vec())
     }
 
     /// Works like [`get_with`](ColumnFamily::get_with), without a copy; see [`Db::get_pinned`].

@@ -62,7 +62,7 @@ fn separated_values(
     };
     let (storage, order) = (shared.storage.clone(), shared.order.clone());
     let ahead_bytes = shared.options.value_readahead_bytes;
-    Box::new(SeparatedValues::new(storage, how, order, ahead_bytes, again, move |key| bounds.hold(key)))
+    Box::new(SeparatedValues::new(storage, order, ahead_bytes, again, move |key| bounds.hold(key)))
 }
 
 /// Returns the part of `view` that belongs to column family `family`.
@@ -112,7 +112,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn get_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Vec<u8>>> {
-        self.look_up_now(FamilyId::DEFAULT, key.as_ref(), options, |value| value.to_vec())
+        self.look_up_now(FamilyId::DEFAULT, key.as_ref(), options, |value| value.into_vec())
     }
 
     /// Works like [`get_with`](Db::get_with), without a copy. The result refers to the value in a
@@ -174,9 +174,9 @@ impl Db {
     /// Returns the values of `keys`, each as [`get`](Db::get) returns it. All values are from the
     /// same moment.
     ///
-    /// The call looks the keys up in sorted order, so that neighbouring keys share blocks. If
-    /// SSTables are not memory-mapped, it prefetches the blocks of many keys before it waits for
-    /// the first one, so that the device serves several reads at a time.
+    /// The call looks the keys up in sorted order, so that neighbouring keys share blocks. It
+    /// prefetches the blocks of many keys before it waits for the first one, so that the device or
+    /// the memory serves several reads at a time.
     ///
     /// ```
     /// # use terrace::{Db, Options};
@@ -236,7 +236,7 @@ impl Db {
             }
             for &at in window {
                 let found = self.look_up(view, &lookup(at), self.how(options));
-                answers[at] = found.map(|value| value.map(|value| value.to_vec()));
+                answers[at] = found.map(|value| value.map(Value::into_vec));
             }
         }
         answers

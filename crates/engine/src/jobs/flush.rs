@@ -134,12 +134,18 @@ pub fn run(shared: &Arc<DbInner>) -> Result<()> {
     }
     state.sealed -= waiting.rotations;
     shared.set_view(&state, |view| waiting.removed_from(view, version));
-    state.flush_scheduled = false;
     state.gc.shadow_stats.record_new_bytes(bytes);
     shared.schedule(&mut state);
     drop(state);
     waiting.memtables().for_each(|mem| shared.storage.wal_flushed(mem.log));
     shared.options.notify(|| Event::FlushEnd { bytes, level: deepest, time: shared.clock.since(started) });
+    // The flush ends after it has released its memtables: a memtable keeps its WAL, and a caller of
+    // `wait_idle` expects that obsolete WALs are deleted. The state lock is not held, because
+    // freeing a memtable takes long.
+    drop(waiting);
+    let mut state = shared.state.lock();
+    state.flush_scheduled = false;
+    shared.schedule(&mut state);
     Ok(())
 }
 

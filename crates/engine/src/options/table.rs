@@ -239,20 +239,24 @@ declare_options! {
 
         /// Number of SSTables that are kept open.
         ///
-        /// Each open SSTable takes a file descriptor (unless it is mapped) and the memory of its
-        /// index and filter. With values of 1 KiB, index and filter take about 1/100 of the size of
-        /// the SSTable. The same number of value-log segments, or of pairs in directory tables, are
-        /// kept open. The number is lowered in two cases: if `memory_budget` leaves too little
-        /// memory, or if SSTables and segments would take more than 3/4 of the file descriptors
-        /// that the process may have when it opens the store.
+        /// Each open SSTable takes a file descriptor and the memory of its index and filter. With
+        /// values of 1 KiB, index and filter take about 1/100 of the size of the SSTable. The same
+        /// number of value-log segments, or of pairs in directory tables, are kept open. The number
+        /// is lowered in two cases: if `memory_budget` leaves too little memory, or if SSTables and
+        /// segments would take more than 3/4 of the file descriptors that the process may have when
+        /// it opens the store.
         max_open_files: u64 ["files"] = 990, in 16..=1_000_000;
 
-        /// Memory-maps SSTables and complete value-log segments instead of reading them.
+        /// Maps SSTables into memory, so that point lookups and seeks need no system calls.
         ///
-        /// Uncompressed blocks and values are used in the mapping, without a copy and without the
-        /// block cache. If a page cannot be read, because the file was truncated or the device
-        /// fails, the process ends with a message. The option applies only to stores in real
-        /// directories.
+        /// The first read of a block is a system call and verifies the checksum. Later reads use
+        /// the mapping if the block is not compressed and its pages are in memory; they do not
+        /// fill the block cache. If many pages are missing, because the SSTables are larger than
+        /// the free memory, the store uses system calls and the block cache until they fit again.
+        /// A page that cannot be read is an error, as with system calls: the first open of an
+        /// SSTable installs a handler for the signal SIGBUS, which passes signals for other
+        /// addresses to the previous handler. The option has no effect on stores that are not in
+        /// directories, and on bundled SSTables.
         allow_mmap_reads: bool = false, alias "use_mmap_reads";
     }
 

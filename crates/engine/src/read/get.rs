@@ -29,9 +29,12 @@ impl Value<'_> {
         }
     }
 
-    /// Returns a copy of the bytes.
-    pub fn to_vec(&self) -> Vec<u8> {
-        self.bytes().to_vec()
+    /// Returns the bytes as a vector. The call copies them unless this value is their only owner.
+    pub fn into_vec(self) -> Vec<u8> {
+        match self {
+            Value::Memory(mem, node) => mem.value(node).to_vec(),
+            Value::StoredValue(bytes) => bytes.into_vec(),
+        }
     }
 
     /// Pins the value in the memory where it is, without a copy.
@@ -133,7 +136,7 @@ impl PointLookup<'_> {
     /// Returns the value of the put with sequence number `seq`. `stored` are the bytes that an
     /// SSTable or memtable stores for this put: the value, or a value pointer.
     fn value(&self, seq: SeqNo, stored: Bytes) -> Result<Bytes> {
-        Ok(self.storage.value(key::user_key(self.lookup), seq, stored, self.how)?)
+        Ok(self.storage.value(key::user_key(self.lookup), seq, stored)?)
     }
 
     /// Returns the sequence number of the newest range tombstone in `table` that shadows the key;

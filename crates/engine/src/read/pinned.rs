@@ -8,10 +8,8 @@ use terrace_storage::placement::Bytes;
 /// never change, even if the key is overwritten or compacted, or the store is closed. Clones share
 /// the bytes.
 ///
-/// A pinned value keeps its whole container in memory: a block or a memtable. With
-/// `allow_mmap_reads` the container is the memory mapping of an SSTable or of a value-log segment;
-/// the deleted file then occupies disk space until the value is dropped. Do not keep many pinned
-/// values. [`to_vec`](slice::to_vec) makes a copy that contains only the value's own bytes.
+/// A pinned value keeps its whole container in memory: a block or a memtable. Do not keep many
+/// pinned values. [`to_vec`](slice::to_vec) makes a copy that contains only the value's own bytes.
 ///
 /// ```
 /// # use terrace::{Db, Options, ReadOptions};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use terrace_format::{KeyOrder, SeqNo, value_log::INLINE};
 use terrace_storage::{
     ReadCoalescer,
-    placement::{Bytes, Storage, StoredValue, TableReadOptions},
+    placement::{Bytes, Storage, StoredValue},
 };
 
 /// The maximum number of pairs with inline values that the prefetcher skips to find a separated
@@ -20,7 +20,6 @@ const INLINE_SKIP_MAX: usize = 256;
 /// The value of a cursor's current pair.
 pub struct SeparatedValues {
     storage: Arc<dyn Storage>,
-    how: TableReadOptions,
     value: ValueLocation,
     coalescer: ReadCoalescer,
     ahead: ReadAhead<ValuePrefetcher>,
@@ -40,7 +39,6 @@ impl SeparatedValues {
     /// keys for which `in_bounds` returns true.
     pub fn new(
         storage: Arc<dyn Storage>,
-        how: TableReadOptions,
         order: KeyOrder,
         window: u64,
         iter: impl Fn() -> SnapshotIter + Send + 'static,
@@ -55,7 +53,7 @@ impl SeparatedValues {
         };
         let (coalescer, ahead) =
             (ReadCoalescer::new(window, storage.budget()), ReadAhead::new(prefetcher, order, window));
-        SeparatedValues { storage, how, value: ValueLocation::Inline(0), coalescer, ahead }
+        SeparatedValues { storage, value: ValueLocation::Inline(0), coalescer, ahead }
     }
 
     /// Reads the value of the pair with key `user` and sequence number `seq`. `stored` are the
@@ -67,7 +65,7 @@ impl SeparatedValues {
             return Ok(());
         }
         self.ahead.reached(user);
-        let value = self.storage.next_value(user, seq, stored, self.how, &mut self.coalescer);
+        let value = self.storage.next_value(user, seq, stored, &mut self.coalescer);
         if self.coalescer.waited() {
             self.ahead.stalled();
         }

@@ -10,7 +10,7 @@ use crate::{
 };
 use std::{borrow::Cow, collections::BTreeMap};
 use terrace_format::{Kind, LEVELS, SeqNo, TableId, Values as ValueForm, key};
-use terrace_storage::placement::{Bytes, EntryRef, ObjectId, Storage, StoredValue, TableMeta, TableReadOptions};
+use terrace_storage::placement::{Bytes, EntryRef, ObjectId, Storage, StoredValue, TableMeta};
 
 /// The part of a new store that a repair has built from one column family.
 pub struct BuiltFamily {
@@ -122,8 +122,8 @@ impl<'a> Values<'a> {
         if !self.separated {
             return Some(Cow::Borrowed(entry.stored));
         }
-        let (parsed, how) = (key::apart(entry.key), TableReadOptions { verify: true, fill_cache: false });
-        let error = match self.from.value(parsed.user, parsed.seq, Bytes::from(entry.stored.to_vec()), how) {
+        let parsed = key::apart(entry.key);
+        let error = match self.from.value(parsed.user, parsed.seq, Bytes::from(entry.stored.to_vec())) {
             Ok(value) => return Some(Cow::Owned(value.to_vec())),
             Err(error) => Error::from(error),
         };

@@ -288,7 +288,7 @@ impl<'a> Run<'a> {
         let Some(cursor) = &mut self.cursor else { return Ok(()) };
         cursor.fetch()?;
         let (entry, stored) = (key::apart(cursor.key()), Bytes::from(cursor.value().to_vec()));
-        self.value = if entry.kind == Kind::Put { self.to.value(entry.user, entry.seq, stored, HOW)? } else { stored };
+        self.value = if entry.kind == Kind::Put { self.to.value(entry.user, entry.seq, stored)? } else { stored };
         Ok(())
     }
 }

@@ -230,7 +230,7 @@ impl Transaction {
             }
             snapshot
         };
-        self.db.look_up_now(family, key, &ReadOptions::new().snapshot(&snapshot), |value| value.to_vec())
+        self.db.look_up_now(family, key, &ReadOptions::new().snapshot(&snapshot), |value| value.into_vec())
     }
 
     /// Sets `key` of the default column family to `value`.

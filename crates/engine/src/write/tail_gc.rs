@@ -78,7 +78,7 @@ impl TailGcPass {
             if let Some(victim) = victim.filter(|victim| self.victims.contains(victim))
                 && is_current(shared, &shared.view.load(), shared.visible(), entry.user, stored)?
             {
-                match shared.storage.value(entry.user, entry.seq, Bytes::from(stored.to_vec()), READ_HOW) {
+                match shared.storage.value(entry.user, entry.seq, Bytes::from(stored.to_vec())) {
                     Ok(value) => {
                         self.bytes += entry.user.len() + value.len();
                         self.live_values.push(LiveValue {

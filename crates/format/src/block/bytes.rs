@@ -3,7 +3,7 @@ use super::Block;
 use std::{fmt, ops::Deref, ops::Range, sync::Arc};
 
 /// Immutable bytes, together with the owner of their memory: an exclusive buffer, a shared buffer,
-/// a block, or memory outside the heap such as a mapped file.
+/// or a block.
 #[derive(Clone)]
 pub struct Bytes(Keeper);
 
@@ -12,16 +12,35 @@ enum Keeper {
     Own(Vec<u8>),
     Part(Arc<Vec<u8>>, Range<usize>), // the range is within the buffer
     Block(Arc<Block>, Range<usize>),  // the range is within the block
-    Pinned(&'static [u8], Arc<dyn Send + Sync>),
+}
+
+/// The bytes of a block, owned or borrowed.
+pub trait Contents {
+    /// Returns the bytes. Every read of a block calls this function.
+    fn flat(&self) -> &[u8];
+}
+
+impl Contents for &[u8] {
+    #[inline(always)]
+    fn flat(&self) -> &[u8] {
+        self
+    }
+}
+
+impl Contents for Bytes {
+    /// Returns the bytes, or an empty slice if they are a part of a block: blocks do not nest, so
+    /// the function need not recurse and can be inlined.
+    #[inline(always)]
+    fn flat(&self) -> &[u8] {
+        match &self.0 {
+            Keeper::Own(bytes) => bytes,
+            Keeper::Part(buffer, range) => &buffer[range.clone()],
+            Keeper::Block(..) => &[],
+        }
+    }
 }
 
 impl Bytes {
-    /// Wraps `bytes`, which must stay valid and unchanged while `owner` exists. The returned value
-    /// and its parts own `owner`, so no reference to the bytes outlives it.
-    pub fn pinned(bytes: &'static [u8], owner: Arc<dyn Send + Sync>) -> Bytes {
-        Bytes(Keeper::Pinned(bytes, owner))
-    }
-
     /// Returns the bytes of `buffer` at `range` without a copy, or `None` if the range exceeds the
     /// buffer.
     pub fn shared(buffer: Arc<Vec<u8>>, range: Range<usize>) -> Option<Bytes> {
@@ -37,18 +56,6 @@ impl Bytes {
         }
         block.bytes.get(range.clone())?;
         Some(Bytes(Keeper::Block(block, range)))
-    }
-
-    /// Returns the bytes, or an empty slice if they are a part of a block. Every read of a block
-    /// calls this function, so it must be inlined. For this reason it must not recurse.
-    #[inline(always)]
-    pub(super) fn flat(&self) -> &[u8] {
-        match &self.0 {
-            Keeper::Own(bytes) => bytes,
-            Keeper::Part(buffer, range) => &buffer[range.clone()],
-            Keeper::Block(..) => &[],
-            Keeper::Pinned(bytes, _) => bytes,
-        }
     }
 
     /// Returns the bytes at `range`, or `None` if the range is out of bounds. The call copies the
@@ -73,8 +80,15 @@ impl Bytes {
             }
             Keeper::Part(buffer, whole) => Keeper::Part(buffer, within(whole)),
             Keeper::Block(block, whole) => Keeper::Block(block, within(whole)),
-            Keeper::Pinned(pinned, owner) => Keeper::Pinned(&pinned[range], owner),
         }))
+    }
+
+    /// Returns the bytes as a vector. The call copies them unless this value is their only owner.
+    pub fn into_vec(self) -> Vec<u8> {
+        match self.0 {
+            Keeper::Own(bytes) => bytes,
+            _ => self.to_vec(),
+        }
     }
 
     /// Returns at most the first `bytes` bytes, without a copy.
@@ -128,7 +142,6 @@ impl fmt::Debug for Bytes {
         let kept = match &self.0 {
             Keeper::Own(_) => "own",
             Keeper::Part(..) | Keeper::Block(..) => "shared",
-            Keeper::Pinned(..) => "pinned",
         };
         write!(f, "{} {kept} bytes", self.len())
     }
@@ -141,12 +154,11 @@ mod tests {
     #[test]
     fn parts_are_equal_for_every_kind_of_owner() {
         let all = *b"0123456789";
-        let pinned = Bytes::pinned(b"0123456789", Arc::new(()));
         let shared = Bytes::shared(Arc::new(b"ab0123456789c".to_vec()), 2..12).unwrap();
         let block = Arc::new(Block::new([&b"ab0123456789c"[..], &[0; 3], &[1, 0, 0, 0]].concat()).unwrap());
         let in_block = Bytes::in_block(block.clone(), 2..12).unwrap();
         assert!(Bytes::in_block(block, 18..21).is_none());
-        for bytes in [Bytes::from(all.to_vec()), pinned, shared, in_block] {
+        for bytes in [Bytes::from(all.to_vec()), shared, in_block] {
             assert_eq!(*bytes, all);
             let part = bytes.part(2..8).unwrap();
             assert_eq!(&*part, b"234567");

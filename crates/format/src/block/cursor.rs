@@ -5,6 +5,7 @@
 //! another entry of the window, in either direction, only changes an index and cannot fail.
 use super::{
     Block,
+    bytes::Contents,
     entry::{BEYOND, Entries, UNORDERED, corrupt},
     find::{Hit, Search},
     keys::Keys,

@@ -1,5 +1,5 @@
 //! Decodes single entries and restart points. No byte of the block is trusted.
-use super::Block;
+use super::{Block, bytes::Contents};
 use crate::{Corrupt, KeyOrder, coding::Input};
 
 /// A decoded entry.
@@ -93,7 +93,7 @@ fn any_sizes(entries: &[u8]) -> Option<(usize, usize, usize, &[u8])> {
     Some((sizes.0, sizes.1, sizes.2, input.rest()))
 }
 
-impl Block {
+impl<B: Contents> Block<B> {
     #[inline(always)]
     pub(super) fn entries(&self) -> Entries<'_> {
         let bytes = &self.bytes.flat()[..self.entries_end];

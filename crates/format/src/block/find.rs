@@ -8,7 +8,7 @@
 //! with the wanted key in the same way. Otherwise the next entry stores the deciding bytes itself.
 //! So when the search stops, the shared prefix of the found entry is known to equal a prefix of
 //! the wanted key.
-use super::{Block, BlockCursor, common_prefix, entry::corrupt};
+use super::{Block, BlockCursor, bytes::Contents, common_prefix, entry::corrupt};
 use crate::{Corrupt, KeyOrder, Kind, SeqNo, key};
 use std::{cmp::Ordering, ops::Range, sync::Arc};
 
@@ -37,24 +37,24 @@ pub(super) struct Hit<'a> {
     pub is_wanted: bool,
 }
 
+/// The entry that a reader sees: its sequence number, its kind, and the range of its value within
+/// the block.
+type Visible = (SeqNo, Kind, Range<usize>);
+
 impl Block {
     /// Returns the sequence number, kind and value range of the entry that a reader sees. `lookup`
     /// has the user key and the reader's sequence number (see [`key::lookup`]). [`Block::part`] and
     /// [`Bytes::in_block`](super::Bytes::in_block) return the value for this range. The keys of the
     /// block must be internal keys sorted by `order`.
-    pub fn find(&self, order: &KeyOrder, lookup: &[u8]) -> Result<Option<(SeqNo, Kind, Range<usize>)>, Corrupt> {
-        match self.search(order, lookup)? {
-            Search::At(hit) if hit.is_wanted => {
-                let trailer = key::trailer(hit.own);
-                Ok(Some((SeqNo(trailer >> 8), key::kind_of(trailer)?, hit.value)))
-            }
-            Search::At(_) | Search::End => Ok(None),
-            Search::Scattered => self.find_by_cursor(order, lookup),
+    pub fn find(&self, order: &KeyOrder, lookup: &[u8]) -> Result<Option<Visible>, Corrupt> {
+        match self.find_in_place(order, lookup)? {
+            Some(found) => Ok(found),
+            None => self.find_by_cursor(order, lookup),
         }
     }
 
     /// Finds an entry as [`Block::find`] does, but by reassembling keys.
-    fn find_by_cursor(&self, order: &KeyOrder, lookup: &[u8]) -> Result<Option<(SeqNo, Kind, Range<usize>)>, Corrupt> {
+    fn find_by_cursor(&self, order: &KeyOrder, lookup: &[u8]) -> Result<Option<Visible>, Corrupt> {
         let mut cursor = BlockCursor::new(Arc::new(self.clone()));
         cursor.seek(lookup, |a, b| order.internal(a, b))?;
         if !cursor.valid() {
@@ -63,6 +63,20 @@ impl Block {
         let found = key::parse(cursor.key())?;
         let same = order.user(found.user, key::user_key(lookup)).is_eq();
         Ok(same.then(|| (found.seq, found.kind, cursor.value_in_block())))
+    }
+}
+
+impl<B: Contents> Block<B> {
+    /// Works like [`Block::find`], but returns `None` if the search would have to reassemble keys.
+    pub fn find_in_place(&self, order: &KeyOrder, lookup: &[u8]) -> Result<Option<Option<Visible>>, Corrupt> {
+        match self.search(order, lookup)? {
+            Search::At(hit) if hit.is_wanted => {
+                let trailer = key::trailer(hit.own);
+                Ok(Some(Some((SeqNo(trailer >> 8), key::kind_of(trailer)?, hit.value))))
+            }
+            Search::At(_) | Search::End => Ok(Some(None)),
+            Search::Scattered => Ok(None),
+        }
     }
 
     /// Returns the first entry at or after `lookup` in a block of internal keys sorted by `order`.

@@ -312,6 +312,10 @@ impl Target for TerraceTarget {
         Ok(found.map(|found| *value = found).is_some())
     }
 
+    fn multi_get(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>> {
+        Ok(self.db.multi_get_with(keys, &self.read).into_iter().collect::<terrace::Result<_>>()?)
+    }
+
     fn scan(&self, from: Option<&[u8]>, reverse: bool, visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
         let mut cursor = self.db.cursor(self.read.clone());
         match (from, reverse) {

@@ -34,6 +34,7 @@ enum BenchKind {
     Delete { random: bool },
     Scan { reverse: bool },
     Read(Keys),
+    MultiRead,
     Seek,
     ReadWhileWriting,
     Compact,
@@ -101,6 +102,11 @@ pub const LIST: &[DbBench] = &[
     bench("readseq", "reads entries in order, from the first", BenchKind::Scan { reverse: false }),
     bench("readreverse", "reads entries in reverse order, from the last", BenchKind::Scan { reverse: true }),
     bench("readrandom", "reads random keys", BenchKind::Read(Keys::All)),
+    bench(
+        "multireadrandom",
+        "reads random keys, --batch keys in one call; engines without such a call read them one by one",
+        BenchKind::MultiRead,
+    ),
     bench("readmissing", "reads random keys that were never written", BenchKind::Read(Keys::Missing)),
     bench("readhot", "reads random keys of the first 1 %", BenchKind::Read(Keys::Hot)),
     bench("seekrandom", "seeks random keys, each with a new iterator, and reads the entry there", BenchKind::Seek),
@@ -180,6 +186,7 @@ impl Stage for &DbBench {
                     change(&mut driver, worker, job, content.num, (false, random, job.spec.num, job.spec.batch))
                 }
                 BenchKind::Read(keys) => read(&mut driver, worker, job, content.num, keys),
+                BenchKind::MultiRead => multi_read(&mut driver, worker, job, content.num),
                 BenchKind::Scan { reverse } => {
                     driver.scan(worker, None, reverse, job.reads(), Some(Kind::Next)).map(drop)
                 }
@@ -210,7 +217,7 @@ impl Stage for &DbBench {
     }
 
     fn only_reads(&self) -> bool {
-        matches!(self.kind, BenchKind::Read(_) | BenchKind::Scan { .. } | BenchKind::Seek)
+        matches!(self.kind, BenchKind::Read(_) | BenchKind::MultiRead | BenchKind::Scan { .. } | BenchKind::Seek)
     }
 
     fn reopens(&self) -> bool {
@@ -276,6 +283,21 @@ fn read(driver: &mut Driver<'_>, worker: &mut Worker<'_>, job: &Job<'_>, num: u6
             Keys::All | Keys::Hot => driver.get(worker, number)?,
         }
         if !worker.did(1) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn multi_read(driver: &mut Driver<'_>, worker: &mut Worker<'_>, job: &Job<'_>, num: u64) -> Result<()> {
+    let mut rng = job.rng(worker.index);
+    let mut left = job.reads();
+    while left > 0 {
+        let count = left.min(job.spec.batch as u64);
+        let numbers: Vec<u64> = (0..count).map(|_| rng.below(num)).collect();
+        driver.multi_get(worker, &numbers)?;
+        left -= count;
+        if !worker.did(count) {
             break;
         }
     }

@@ -98,15 +98,27 @@ impl<'a> Driver<'a> {
         content.keys.write(number, &mut self.key);
         let floor = content.checked.then(|| content.model.floor(number));
         let found = worker.timed(Kind::Get, || self.target.get(&self.key, &mut self.value))?;
-        if let Some(floor) = floor {
-            let (newest, answer) = (content.model.newest(number), found.then_some(self.value.as_slice()));
-            if !content.values.check(number, (floor, newest), answer) {
-                bail!(wrong_result(&self.key, floor, newest, answer));
-            }
-        }
-        if found {
-            worker.tally.found += 1;
-            worker.tally.returned_bytes += (self.key.len() + self.value.len()) as u64;
+        check(content, worker, (number, &self.key, floor), found.then_some(&self.value))
+    }
+
+    /// Reads several keys in one call and checks the results. The time of the call is recorded as
+    /// that of one get.
+    pub fn multi_get(&mut self, worker: &mut Worker<'_>, numbers: &[u64]) -> Result<()> {
+        let content = self.content;
+        let keys: Vec<Vec<u8>> = numbers
+            .iter()
+            .map(|number| {
+                let mut key = Vec::new();
+                content.keys.write(*number, &mut key);
+                key
+            })
+            .collect();
+        let floors: Vec<_> =
+            numbers.iter().map(|number| content.checked.then(|| content.model.floor(*number))).collect();
+        let found = worker.timed(Kind::Get, || self.target.multi_get(&keys))?;
+        ensure!(found.len() == keys.len(), "{} results for {} keys", found.len(), keys.len());
+        for (at, value) in found.iter().enumerate() {
+            check(content, worker, (numbers[at], &keys[at], floors[at]), value.as_deref())?;
         }
         Ok(())
     }
@@ -307,6 +319,28 @@ impl<'a> ExpectedScan<'a> {
         }
         Ok(())
     }
+}
+
+/// Checks `answer`, the result of a read of key `number`, and counts it. `floor` is the oldest
+/// generation of the value that the read may return; `None` if answers are not checked.
+#[inline(always)] // part of every read that is measured
+fn check(
+    content: &Content,
+    worker: &mut Worker<'_>,
+    (number, key, floor): (u64, &[u8], Option<u32>),
+    answer: Option<&[u8]>,
+) -> Result<()> {
+    if let Some(floor) = floor {
+        let newest = content.model.newest(number);
+        if !content.values.check(number, (floor, newest), answer) {
+            bail!(wrong_result(key, floor, newest, answer));
+        }
+    }
+    if let Some(value) = answer {
+        worker.tally.found += 1;
+        worker.tally.returned_bytes += (key.len() + value.len()) as u64;
+    }
+    Ok(())
 }
 
 #[cold]

@@ -30,10 +30,7 @@ pub(super) fn open_files_max(fs: &dyn FileSystem) -> Option<u64> {
 
 /// Returns `setup` with `max_open_files` limited to the number of descriptors for open tables.
 pub(super) fn for_tables(setup: &StorageConfig, layout: Layout, files_max: Option<u64>) -> StorageConfig {
-    // A mapped table takes no descriptor, because its file is closed after it was mapped. Tables in
-    // bundles are not mapped.
-    let mapped = setup.allow_mmap_reads && layout.tables != TableForm::Bundled;
-    let kinds = u64::from(!mapped) + u64::from(layout.values == Values::Log || layout.tables == TableForm::Directory);
+    let kinds = 1 + u64::from(layout.values == Values::Log || layout.tables == TableForm::Directory);
     let mut within = setup.clone();
     if let Some(most) = files_max.and_then(|files| (files - files / 4).checked_div(kinds)) {
         within.max_open_files = within.max_open_files.min(usize::try_from(most).unwrap_or(usize::MAX));

@@ -3,7 +3,7 @@ use crate::{
     Error, Result, StorageConfig,
     backends::open_files,
     durability::DurabilityTracker,
-    placement::{Bytes, Hint, Lifetime, LogKind, OpenMode, Storage, TableMeta, TableReadOptions, TableSink},
+    placement::{Bytes, Hint, Lifetime, LogKind, OpenMode, Storage, TableMeta, TableSink},
 };
 use std::{fmt::Debug, sync::Arc};
 use terrace_format::{Batch, FormatFile, Kind, Layout, LogId, SeqNo, TableId, Values, key, value_log::WAL_SIDECAR};
@@ -116,8 +116,7 @@ pub(super) fn hint(lifetime: Lifetime) -> Hint {
 /// the value, as a lookup returned it.
 pub(super) fn shown(storage: &dyn Storage, internal: &[u8], stored: Bytes) -> Vec<u8> {
     let key::Parsed { user, seq, kind } = key::apart(internal);
-    let how = TableReadOptions { verify: true, fill_cache: true };
-    if kind == Kind::Put { good(storage.value(user, seq, stored, how)).to_vec() } else { stored.to_vec() }
+    if kind == Kind::Put { good(storage.value(user, seq, stored)).to_vec() } else { stored.to_vec() }
 }
 
 /// Finishes the tables that `build` has written, forces a batch sync, and checks that their

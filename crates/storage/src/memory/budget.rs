@@ -15,7 +15,7 @@
 //!
 //! The budget does not count the block at a cursor's position, buffers of files that are being
 //! written, and the names of tables.
-use super::{block_cache::BlockCache, buffer_pool::Buffers, page_pool::PagePool};
+use super::{block_cache::BlockCache, buffer_pool::Buffers, page_pool::PagePool, residency::Residency};
 use crate::StorageConfig;
 use parking_lot::Mutex;
 use std::sync::{
@@ -51,6 +51,7 @@ pub struct Budget {
     /// The limit for all counted memory, in bytes; `u64::MAX` if there is none.
     memory_budget: u64,
     pub(crate) blocks: BlockCache,
+    pub(crate) residency: Residency,
     pub(crate) spare: PagePool,
     pub(crate) buffers: Buffers,
     /// The present division of the memory. A thread that holds this lock takes no other locks
@@ -75,6 +76,7 @@ impl Budget {
             process: Process::current(),
             memory_budget: setup.memory_budget.unwrap_or(u64::MAX),
             blocks: BlockCache::new(setup),
+            residency: Residency::default(),
             spare: PagePool::default(),
             buffers: Buffers::default(),
             shares: Mutex::new(Shares { held: [0; 3], granted: setup.block_cache_size }),

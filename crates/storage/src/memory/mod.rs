@@ -4,6 +4,7 @@ mod budget;
 mod buffer_pool;
 mod page_pool;
 mod pooled_pages;
+mod residency;
 
 pub use budget::{Budget, Held, Holder};
 #[cfg(test)]

@@ -60,12 +60,12 @@ impl TableMeta {
 /// Options for reading a table.
 #[derive(Clone, Copy, Debug)]
 pub struct TableReadOptions {
-    /// Whether to verify the checksum of every block.
+    /// Whether to verify the checksum of every block, unless the block was verified since it was
+    /// brought into memory.
     pub verify: bool,
     /// Whether to insert blocks into the block cache. Blocks of a cursor's read-ahead are never
-    /// inserted. A caller that reads a table only once sets this to false. Values in the value log
-    /// are then also read by system calls, even if segments are mapped, so that an unreadable page
-    /// is an error and does not end the process.
+    /// inserted. A caller that reads a table only once sets this to false. Blocks are then also not
+    /// read through the mapping of a table.
     pub fill_cache: bool,
 }
 
@@ -76,8 +76,8 @@ pub struct Found {
     pub seq: SeqNo,
     /// The kind of the entry: put or tombstone.
     pub kind: Kind,
-    /// The value of the entry; empty for a tombstone. As long as the value exists, it keeps the
-    /// whole block, or the mapping, in memory.
+    /// The value of the entry; empty for a tombstone. As long as the value exists, it may keep the
+    /// whole block in memory.
     pub value: Bytes,
 }
 

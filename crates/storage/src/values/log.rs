@@ -1,6 +1,6 @@
 //! Append-only objects: the WAL, the manifest, and the segments of the value log.
 use crate::Result;
-use terrace_format::{Batch, SeqNo, block::Bytes, log_record::Event as LogEvent};
+use terrace_format::{Batch, SeqNo, log_record::Event as LogEvent};
 
 /// The kind of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -50,8 +50,7 @@ pub trait SegmentWriter: Send + Sync {
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
     /// Makes everything that was appended durable; see [`LogWriter::sync`].
     fn sync(&self) -> Result<()>;
-    /// Ends the segment; see [`LogWriter::end`]. Afterwards the segment does not change and may be
-    /// [mapped](SegmentReader::shown).
+    /// Ends the segment; see [`LogWriter::end`].
     fn end(&mut self) {}
     /// Returns the present size of the segment in bytes.
     fn bytes(&self) -> u64;
@@ -62,11 +61,6 @@ pub trait SegmentReader: Send + Sync {
     /// Reads `bytes` bytes at `offset`; [`Error::Corrupt`](crate::Error::Corrupt) if the segment
     /// ends earlier.
     fn read(&self, offset: u64, bytes: u64) -> Result<Vec<u8>>;
-    /// Returns the mapping of the whole segment. Returns `None` if the segment is read by system
-    /// calls. A segment that still grows is always read by system calls.
-    fn shown(&self) -> Option<&Bytes> {
-        None
-    }
     /// Hints that `bytes` bytes at `offset` will be read soon, so that the kernel can read them
     /// ahead.
     fn expect(&self, offset: u64, bytes: u64);

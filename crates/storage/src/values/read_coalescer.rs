@@ -24,17 +24,9 @@ const MOST_BYTES: u64 = 128 << 10;
 /// can be in several segments, because each GC job writes the values that it relocates to another
 /// segment. A scan of this range alternates between these segments.
 const SEGMENTS_MAX: usize = 8;
-/// If a mapped page is not in memory, the kernel reads about this many bytes together. The
-/// coalescer measures the access time of only one entry in each piece of this size, because
-/// reading the clock takes as long as finding an entry.
-const PLACE_BYTES: u64 = 64 << 10;
 /// If a read takes longer than this, plus a microsecond for each KiB, the coalescer concludes that
 /// the read waited for the device.
 const WAITED: Duration = Duration::from_micros(20);
-/// If the access to a mapped entry takes longer than this, the coalescer concludes that the access
-/// waited for the device. The limit is higher than for a read by a system call, because the kernel
-/// may have to map pages that are in memory.
-const WAITED_MAPPED: Duration = Duration::from_micros(60);
 
 /// Combines the reads of one scan of the value log.
 pub struct ReadCoalescer {
@@ -49,38 +41,13 @@ pub struct ReadCoalescer {
 /// The last read of one segment, and the position of the scan in the segment.
 struct Stretch {
     object: ObjectId,
-    shown: Shown,
+    /// The bytes of a combined read, and their offset in the segment; `None` if the last entry was
+    /// read alone.
+    kept: Option<(u64, Bytes)>,
     /// The range of the last requested entry in the segment.
     last: Option<Range<u64>>,
     /// The size in bytes of the last combined read.
     reach: u64,
-}
-
-/// The bytes of a segment that a scan can access without a read.
-enum Shown {
-    /// No bytes: the last entry was read alone.
-    Nothing,
-    /// The bytes of a combined read, and their offset in the segment.
-    Read(u64, Bytes),
-    /// The mapping of the whole segment.
-    Mapped(Bytes),
-}
-
-impl Shown {
-    /// Returns the number of bytes that the coalescer keeps in memory for this segment. A mapping
-    /// counts as 0.
-    fn kept_bytes(&self) -> u64 {
-        if let Shown::Read(_, bytes) = self { bytes.len() as u64 } else { 0 }
-    }
-
-    /// Returns the entry in the range `at` of the segment, if its bytes are in memory.
-    fn part(&self, at: &Range<u64>) -> Option<Bytes> {
-        match self {
-            Shown::Nothing => None,
-            Shown::Read(from, bytes) => bytes.part_at(&(at.start.checked_sub(*from)?..at.end.checked_sub(*from)?)),
-            Shown::Mapped(all) => all.part_at(at),
-        }
-    }
 }
 
 impl ReadCoalescer {
@@ -97,30 +64,26 @@ impl ReadCoalescer {
         std::mem::take(&mut self.waited)
     }
 
-    /// Returns the entry in the range `at` of segment `object`. `open` opens the segment. If
-    /// `in_place` is set and the segment is mapped, the entry refers to the mapping. Otherwise the
-    /// entry is read.
+    /// Returns the entry in the range `at` of segment `object`. `open` opens the segment.
     pub(crate) fn entry(
         &mut self,
         object: ObjectId,
         at: Range<u64>,
-        in_place: bool,
         open: impl FnOnce() -> Result<Arc<dyn SegmentReader>>,
     ) -> Result<Bytes> {
         if let Some(stretch) = self.held.front_mut().filter(|stretch| stretch.object == object)
-            && let Some((entry, waited)) = stretch.look(&at)
+            && let Some(entry) = stretch.part(&at)
         {
             stretch.last = Some(at);
-            self.waited |= waited;
             return Ok(entry); // The usual case: the bytes that are kept do not change.
         }
         let known = self.held.iter().position(|stretch| stretch.object == object).and_then(|at| self.held.remove(at));
         self.held.truncate(SEGMENTS_MAX - 1);
         self.held.push_front(known.unwrap_or_else(|| Stretch::none_of(object)));
         let stretch = &mut self.held[0];
-        let found = stretch.entry(&at, in_place, self.most, open);
+        let found = stretch.entry(&at, self.most, open);
         stretch.last = Some(at);
-        self.counted.set(self.held.iter().map(|stretch| stretch.shown.kept_bytes()).sum());
+        self.counted.set(self.held.iter().map(|stretch| stretch.kept_bytes()).sum());
         let (entry, waited) = found?;
         self.waited |= waited;
         Ok(entry)
@@ -129,46 +92,35 @@ impl ReadCoalescer {
 
 impl Stretch {
     fn none_of(object: ObjectId) -> Stretch {
-        Stretch { object, shown: Shown::Nothing, last: None, reach: 0 }
+        Stretch { object, kept: None, last: None, reach: 0 }
+    }
+
+    /// Returns the number of bytes that the coalescer keeps in memory for this segment.
+    fn kept_bytes(&self) -> u64 {
+        self.kept.as_ref().map_or(0, |(_, bytes)| bytes.len() as u64)
+    }
+
+    /// Returns the entry in the range `at` of the segment, if its bytes are in memory.
+    fn part(&self, at: &Range<u64>) -> Option<Bytes> {
+        let (from, bytes) = self.kept.as_ref()?;
+        bytes.part_at(&(at.start.checked_sub(*from)?..at.end.checked_sub(*from)?))
     }
 
     /// Returns the entry in the range `at`, and whether the read waited for the device.
     fn entry(
         &mut self,
         at: &Range<u64>,
-        in_place: bool,
         most: u64,
         open: impl FnOnce() -> Result<Arc<dyn SegmentReader>>,
     ) -> Result<(Bytes, bool)> {
-        if let Some(found) = self.look(at) {
-            return Ok(found);
+        if let Some(entry) = self.part(at) {
+            return Ok((entry, false));
         }
         let segment = open()?;
-        if let Some(all) = segment.shown().filter(|_| in_place) {
-            self.shown = Shown::Mapped(all.clone());
-            if let Some(found) = self.look(at) {
-                return Ok(found);
-            }
-        }
         let begin = Instant::now();
         let entry = self.read(at, most, &*segment)?;
-        let read = self.shown.kept_bytes().max(entry.len() as u64);
+        let read = self.kept_bytes().max(entry.len() as u64);
         Ok((entry, begin.elapsed() > WAITED + Duration::from_micros(read >> 10)))
-    }
-
-    /// Returns the entry in the range `at`, if its bytes are in memory, and whether the access
-    /// waited for the device.
-    fn look(&self, at: &Range<u64>) -> Option<(Bytes, bool)> {
-        let entry = self.shown.part(at)?;
-        let waited = matches!(self.shown, Shown::Mapped(_)) && !self.is_adjacent(at) && is_waited_for(&entry);
-        Some((entry, waited))
-    }
-
-    /// Returns whether the entry in the range `at` follows the last requested entry so closely that
-    /// the kernel has probably read the two entries together.
-    fn is_adjacent(&self, at: &Range<u64>) -> bool {
-        let place = |byte: u64| byte / PLACE_BYTES;
-        self.goes_on(at) && self.last.as_ref().is_some_and(|last| place(last.end) == place(at.end))
     }
 
     /// Returns whether the entry in the range `at` follows the last requested entry, with at most a
@@ -183,7 +135,7 @@ impl Stretch {
         let behind = self.goes_on(at);
         let before = self.last.as_ref().is_some_and(|last| is_near(at.end, last.start));
         self.reach = if behind || before { (2 * self.reach).max(FIRST_BYTES).min(most) } else { 0 };
-        self.shown = Shown::Nothing;
+        self.kept = None;
         let read = |range: &Range<u64>| segment.read(range.start, range.end - range.start);
         if self.reach > at.end - at.start {
             let wide = match before {
@@ -191,11 +143,11 @@ impl Stretch {
                 false => segment.bytes().map(|end| at.start..at.start.saturating_add(self.reach).min(end).max(at.end)),
             };
             match wide.and_then(|wide| Ok((wide.start, read(&wide)?))) {
-                Ok((from, bytes)) => self.shown = Shown::Read(from, Bytes::from(Arc::new(bytes))),
+                Ok((from, bytes)) => self.kept = Some((from, Bytes::from(Arc::new(bytes)))),
                 Err(_) => self.reach = 0, // the entry is then read alone
             }
         }
-        match self.shown.part(at) {
+        match self.part(at) {
             Some(entry) => Ok(entry),
             None => read(at).map(Bytes::from),
         }
@@ -205,14 +157,6 @@ impl Stretch {
 /// Returns whether an entry that begins at `start` is adjacent to an entry that ends at `end`.
 fn is_near(end: u64, start: u64) -> bool {
     start.checked_sub(end).is_some_and(|gap| gap <= GAP_MAX)
-}
-
-/// Accesses both ends of a mapped entry and measures the time. Returns whether the kernel had to
-/// read the entry from the device.
-fn is_waited_for(entry: &[u8]) -> bool {
-    let begin = Instant::now();
-    std::hint::black_box((entry.first().copied(), entry.last().copied()));
-    begin.elapsed() > WAITED_MAPPED
 }
 
 #[cfg(test)]
@@ -256,7 +200,7 @@ mod tests {
         let (segment, object) = (Arc::new(Counted::default()), ObjectId::Segment(SegmentId(7)));
         let (mut stretches, mut wanted) = (ReadCoalescer::new(most, &Budget::new(&StorageConfig::default())), 0);
         for at in places {
-            let entry = stretches.entry(object, at..at + 1000, true, || Ok(segment.clone())).expect("it can be read");
+            let entry = stretches.entry(object, at..at + 1000, || Ok(segment.clone())).expect("it can be read");
             assert!(entry.iter().copied().eq((at..at + 1000).map(|at| (at % 251) as u8)), "the entry at {at}");
             wanted += 1000;
         }
@@ -286,7 +230,7 @@ mod tests {
             let at = next[number];
             next[number] += 1024 + (turn % 3) as u64 * 1000; // leaves some garbage in between
             let object = ObjectId::Segment(SegmentId(number as u64));
-            stretches.entry(object, at..at + 1000, true, || Ok(segment.clone())).expect("it can be read");
+            stretches.entry(object, at..at + 1000, || Ok(segment.clone())).expect("it can be read");
         }
         assert!(segment.reads.load(Relaxed) < 100, "{} reads", segment.reads.load(Relaxed));
     }
@@ -301,7 +245,7 @@ mod tests {
         for number in 0..20 {
             let object = ObjectId::Segment(SegmentId(number));
             for at in (0..300).map(|at| at * 1024) {
-                stretches.entry(object, at..at + 1000, true, || Ok(segment.clone())).expect("it can be read");
+                stretches.entry(object, at..at + 1000, || Ok(segment.clone())).expect("it can be read");
                 assert!(counted() <= 1 << 20, "{} bytes", counted());
             }
         }
@@ -310,8 +254,7 @@ mod tests {
             let object = ObjectId::Segment(SegmentId(number));
             let long = (0..2).map(|at| at * 200_000);
             long.for_each(|at| {
-                let entry =
-                    stretches.entry(object, at..at + 200_000, true, || Ok(segment.clone())).expect("it can be read");
+                let entry = stretches.entry(object, at..at + 200_000, || Ok(segment.clone())).expect("it can be read");
                 assert_eq!(entry.len(), 200_000);
             });
         }
@@ -331,7 +274,7 @@ mod tests {
         assert!(reads(1 << 20, places).0 < 60);
         let (segment, object) = (Arc::new(Counted::default()), ObjectId::Segment(SegmentId(7)));
         let mut stretches = ReadCoalescer::new(1 << 20, &Budget::new(&StorageConfig::default()));
-        let mut at = |range| stretches.entry(object, range, true, || Ok(segment.clone()));
+        let mut at = |range| stretches.entry(object, range, || Ok(segment.clone()));
         assert!(at(WHOLE - 2000..WHOLE - 1000).is_ok() && at(WHOLE - 1000..WHOLE + 1).is_err());
         assert!(at(WHOLE - 1000..WHOLE).is_ok(), "each read reports its own error");
     }

@@ -1,23 +1,21 @@
-//! Tests of memory-mapped tables and segments: values must be read without a copy, and a missing
-//! page must cause a clear message.
+//! Tests of memory-mapped files: a missing page of a table must be an error, and a missing page of
+//! a WAL must cause a clear message. Tests of values in the value log are here too.
 use std::{
     fs::OpenOptions,
     os::unix::{fs::FileExt, process::ExitStatusExt},
     path::Path,
     process::{Command, Output},
 };
-use terrace_format::{
-    Batch, Codec, FormatFile, Kind, Layout, LogId, Op, SeqNo, TableId, Values, key, value_log::ValuePointer,
-};
+use terrace_format::{Batch, Codec, FormatFile, Kind, Layout, LogId, Op, SeqNo, TableId, Values, key};
 use terrace_storage::{
-    DurabilityMode, Holder, Location, ReadCoalescer, StorageConfig, open,
+    DurabilityMode, Error, Location, StorageConfig, WalWriteMode, open,
     placement::{
-        Bytes, EntryRef, Hint, Lifetime, LogEvent, LogKind, LogWriter, ObjectId, OpenMode, Origin, Storage, TableMeta,
-        TableReadOptions,
+        Bytes, EntryRef, Hint, Lifetime, LogEvent, LogKind, OpenMode, Origin, Storage, TableMeta, TableReadOptions,
     },
 };
 
 const HOW: TableReadOptions = TableReadOptions { verify: true, fill_cache: true };
+const BACKGROUND: TableReadOptions = TableReadOptions { verify: true, fill_cache: false };
 const STORE: &str = "TERRACE_TEST_MAPPED_STORE";
 const SIGBUS: i32 = 7;
 
@@ -50,17 +48,16 @@ fn batch(number: u32) -> Batch {
     batch
 }
 
-/// Returns the stored forms of the first `count` values of WAL 3, as memtables contain them.
-fn stored(storage: &dyn Storage, count: usize) -> Vec<Bytes> {
+/// Returns the stored form of the first value of WAL 3, as memtables contain it.
+fn stored(storage: &dyn Storage) -> Bytes {
     let mut log = storage.open_log(LogId(3), LogKind::Wal).unwrap();
-    let next = || match log.next().unwrap() {
+    match log.next().unwrap() {
         LogEvent::Record { bytes, .. } => match log.store(Batch::decode(bytes).unwrap()).ops().next() {
             Some(Op::Put(_, stored)) => Bytes::from(stored.to_vec()),
             other => panic!("{other:?}"),
         },
         other => panic!("{other:?}"),
-    };
-    std::iter::repeat_with(next).take(count).collect()
+    }
 }
 
 /// Builds a table of 1000 values of 1000 bytes.
@@ -90,81 +87,13 @@ fn a_mapped_table_stays_readable_after_its_removal() {
     let mut cursor = table.cursor(HOW).unwrap();
     cursor.seek_last().unwrap();
     drop(table);
-    assert_eq!(cursor.value(), [231; 1000], "a cursor keeps the mapping");
+    assert_eq!(cursor.value(), [231; 1000], "a cursor keeps the file");
 }
 
-/// Tests that a scan of a mapped table does not copy the values. The addresses of the returned
-/// values ascend only if they are not copied: copies would use the same buffer again.
+/// Tests a value-log segment that was written before the store was last opened: each read of a
+/// value must verify the value's checksum.
 #[test]
-fn a_scan_of_a_mapped_table_returns_values_in_place() {
-    let folder = tempfile::tempdir().unwrap();
-    let storage = open_mapped(folder.path(), OpenMode::Create);
-    let meta = table(&*storage);
-    let mut cursor = storage.open_table(&meta).unwrap().cursor(HOW).unwrap();
-    let mut addresses = Vec::new();
-    cursor.seek_first().unwrap();
-    while cursor.valid() {
-        assert_eq!(cursor.value(), [addresses.len() as u8; 1000]);
-        addresses.push(cursor.value().as_ptr().addr());
-        cursor.next().unwrap();
-    }
-    assert!(addresses.len() == 1000 && addresses.is_sorted() && addresses[999] - addresses[0] < meta.bytes as usize);
-    cursor.seek_last().unwrap();
-    for place in addresses.into_iter().rev() {
-        assert_eq!(cursor.value().as_ptr().addr(), place);
-        cursor.prev().unwrap();
-    }
-    assert!(!cursor.valid());
-}
-
-/// Tests when a WAL can be mapped. While it is written, it ends in preallocated zeros and cannot
-/// be mapped. When the WAL ends, the zeros are truncated, and it can be mapped.
-#[test]
-fn a_segment_is_mapped_once_it_has_ended() {
-    segment_is_mapped(|mut log| log.end());
-    // A WAL whose writer is dropped ends in the same way.
-    segment_is_mapped(drop);
-}
-
-fn segment_is_mapped(end: impl FnOnce(Box<dyn LogWriter>)) {
-    let folder = tempfile::tempdir().unwrap();
-    let storage = value_log(folder.path(), OpenMode::Create);
-    let mut log = storage.create_log(LogId(3), LogKind::Wal, batch(0).as_bytes()).unwrap();
-    let segment = storage.open_segment(ObjectId::Wal(LogId(3))).unwrap();
-    let value = |number: u32, stored: &Bytes| {
-        let value = storage.value(&user(number), SeqNo(u64::from(number) + 1), stored.clone(), HOW).unwrap();
-        assert_eq!(*value, [number as u8; 1000]);
-        value
-    };
-    value(0, &stored(&*storage, 1)[0]);
-    assert!(segment.shown().is_none());
-    (1..100).for_each(|number| log.append(batch(number).as_bytes()).unwrap());
-    let all = stored(&*storage, 100);
-    value(99, &all[99]);
-    assert!(segment.shown().is_none());
-    let bytes = log.bytes();
-    end(log);
-    assert_eq!(segment.shown().unwrap().len() as u64, bytes);
-    let mut coalescer = ReadCoalescer::new(1 << 20, storage.budget());
-    let values: Vec<Bytes> = (0..100).zip(&all).map(|(number, stored)| value(number, stored)).collect();
-    for (number, (stored, value)) in all.iter().zip(&values).enumerate() {
-        let next = storage.next_value(&user(number as u32), SeqNo(number as u64 + 1), stored, HOW, &mut coalescer);
-        assert_eq!(next.unwrap().as_ptr(), value.as_ptr(), "in place, for a scan as for a lookup");
-    }
-    assert!(storage.budget().held().0[Holder::Cursors as usize] == 0, "values in place take no memory");
-    let beyond = ValuePointer { moved: false, segment: 3, offset: bytes - 10, bytes: 1000 };
-    let mut stored = Vec::new();
-    beyond.put(&mut stored);
-    let error = storage.value(&user(0), SeqNo(1), Bytes::from(stored), HOW).unwrap_err().to_string();
-    assert!(error.contains("000003.vlog") && error.contains("it ends before"), "{error}");
-    storage.remove(ObjectId::Wal(LogId(3))).unwrap();
-    assert_eq!(*values[57], [57; 1000], "a value keeps the mapping");
-}
-
-/// Tests a value-log segment that was written before the store was last opened. It must be mapped,
-/// and each read of a value must verify the value's checksum.
-#[test]
-fn segments_of_an_earlier_session_are_mapped_and_verified_at_every_read() {
+fn values_of_an_earlier_session_are_verified_at_every_read() {
     let folder = tempfile::tempdir().unwrap();
     let storage = value_log(folder.path(), OpenMode::Create);
     drop(storage.create_log(LogId(3), LogKind::Wal, batch(0).as_bytes()).unwrap());
@@ -173,60 +102,104 @@ fn segments_of_an_earlier_session_are_mapped_and_verified_at_every_read() {
     storage.publish_root(LogId(2)).unwrap();
     drop(storage);
     let storage = value_log(folder.path(), OpenMode::Write);
-    let stored = stored(&*storage, 1).remove(0);
-    let value = || storage.value(&user(0), SeqNo(1), stored.clone(), HOW);
+    let stored = stored(&*storage);
+    let value = || storage.value(&user(0), SeqNo(1), stored.clone());
     assert_eq!(*value().unwrap(), [0; 1000]);
-    assert!(storage.open_segment(ObjectId::Wal(LogId(3))).unwrap().shown().is_some());
-    let file = OpenOptions::new().write(true).open(folder.path().join("000003.vlog")).unwrap();
-    file.write_all_at(&[1], 500).unwrap();
+    flip(&folder.path().join("000003.vlog"), 500);
     let error = value().unwrap_err().to_string();
     assert!(error.contains("checksum") && error.contains("000003.vlog"), "{error}");
 }
 
+/// Changes the byte of `file` at `offset` from 0 to 1.
+fn flip(file: &Path, offset: u64) {
+    OpenOptions::new().write(true).open(file).unwrap().write_all_at(&[1], offset).unwrap();
+}
+
 #[test]
-fn mapped_blocks_are_verified_at_every_read() {
+fn mapped_blocks_are_verified_when_they_are_first_read() {
     let folder = tempfile::tempdir().unwrap();
     let storage = open_mapped(folder.path(), OpenMode::Create);
     let meta = table(&*storage);
-    let table = storage.open_table(&meta).unwrap();
-    let lookup = key::lookup(&user(0), SeqNo(9));
+    let file = folder.path().join("000007.ldb");
+    let open = || storage.open_table(&meta).unwrap();
+    let (lookup, first) = (key::lookup(&user(0), SeqNo(9)), |how| open().get(&key::lookup(&user(0), SeqNo(9)), how));
+    let table = open();
     assert!(table.get(&lookup, HOW).unwrap().is_some());
-    let file = OpenOptions::new().write(true).open(folder.path().join("000007.ldb")).unwrap();
-    // Changes a byte in the value of the first key from 0 to 1.
-    file.write_all_at(&[1], 100).unwrap();
-    let error = table.get(&lookup, HOW).unwrap_err().to_string();
-    assert!(error.contains("checksum") && error.contains("000007.ldb"), "{error}");
-    let error = table.cursor(HOW).unwrap().seek_first().unwrap_err().to_string();
-    assert!(error.contains("checksum"), "{error}");
-    let trusting = TableReadOptions { verify: false, ..HOW };
+    flip(&file, 100); // in the value of the first key
+    // The block is verified already, so a lookup through the mapping returns the changed value.
+    assert_eq!(table.get(&lookup, HOW).unwrap().unwrap().value.iter().sum::<u8>(), 1);
+    let error = first(HOW).unwrap_err().to_string();
+    assert!(error.contains("checksum") && error.contains("000007.ldb"), "after an open: {error}");
+    let error = table.cursor(BACKGROUND).unwrap().seek_first().unwrap_err().to_string();
+    assert!(error.contains("checksum"), "a compaction: {error}");
+    // A lookup that does not verify must not count as verification.
+    let (trusting, table) = (TableReadOptions { verify: false, ..HOW }, open());
     assert_eq!(table.get(&lookup, trusting).unwrap().unwrap().value.iter().sum::<u8>(), 1);
+    assert!(table.get(&lookup, HOW).unwrap_err().to_string().contains("checksum"));
 }
 
-/// Not a test: the child process of the test that truncates a file. It reads a table after the
-/// table's file was truncated.
+/// Runs the test `name` in a child process with the variable `STORE`, and returns its output.
+fn child(name: &str, store: &Path) -> Output {
+    let test = format!("mapped::{name}");
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", &test, "--nocapture"]).env(STORE, store).output().unwrap()
+}
+
+/// Not a test: the child process of the test that truncates a table.
 #[test]
 fn child_that_reads_a_truncated_table() {
     let Some(path) = std::env::var_os(STORE) else { return };
-    let storage = open_mapped(Path::new(&path), OpenMode::Create);
-    let meta = table(&*storage);
-    let table = storage.open_table(&meta).unwrap();
-    let file = Path::new(&path).join("000007.ldb");
-    OpenOptions::new().write(true).open(file).unwrap().set_len(4096).unwrap();
-    let found = table.get(&key::lookup(&user(900), SeqNo(9)), HOW);
-    unreachable!("a missing page was read: {found:?}");
+    let stores = ["a", "b"].map(|name| Path::new(&path).join(name));
+    let storages = stores.clone().map(|path| open_mapped(&path, OpenMode::Create));
+    let tables = [0, 1].map(|at| storages[at].open_table(&table(&*storages[at])).unwrap());
+    let get = |at: usize, number| tables[at].get(&key::lookup(&user(number), SeqNo(9)), HOW);
+    let read_all = |at: usize| (0..1000).for_each(|number| assert!(get(at, number).unwrap().is_some()));
+    // The second round reads through the mappings.
+    [0, 1, 0, 1].into_iter().for_each(read_all);
+    OpenOptions::new().write(true).open(stores[0].join("000007.ldb")).unwrap().set_len(8192).unwrap();
+    for number in [900, 901, 999] {
+        match get(0, number) {
+            Err(Error::Io { object, .. }) => assert_eq!(Path::new(&object), stores[0].join("000007.ldb")),
+            other => panic!("not an error of the device: {other:?}"),
+        }
+    }
+    let mut cursor = tables[0].cursor(HOW).unwrap();
+    assert!(cursor.seek(&key::lookup(&user(900), SeqNo(9))).is_err());
+    assert_eq!(*get(0, 0).unwrap().unwrap().value, [0; 1000], "a page that still exists");
+    read_all(1);
+    println!("the reads failed with errors");
 }
 
 #[test]
-fn a_missing_page_ends_the_process_with_a_message_that_names_the_file() {
+fn a_missing_page_of_a_table_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    let Output { status, stderr, .. } = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "mapped::child_that_reads_a_truncated_table", "--nocapture"])
-        .env(STORE, folder.path())
-        .output()
-        .unwrap();
+    let Output { status, stdout, stderr } = child("child_that_reads_a_truncated_table", folder.path());
+    let shown = [String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr)].concat();
+    assert!(status.success() && shown.contains("the reads failed with errors"), "{status}, {shown}");
+}
+
+/// Not a test: the child process of the test that truncates a WAL.
+#[test]
+fn child_that_writes_a_truncated_wal() {
+    let Some(path) = std::env::var_os(STORE) else { return };
+    let setup = StorageConfig { wal_write_mode: WalWriteMode::Map, ..StorageConfig::default() };
+    let location = Location::Directory(Path::new(&path).into());
+    let storage = open(&location, OpenMode::Create, DurabilityMode::None, &setup).unwrap();
+    let mut log = storage.create_log(LogId(3), LogKind::Wal, batch(0).as_bytes()).unwrap();
+    OpenOptions::new().write(true).open(Path::new(&path).join("000003.log")).unwrap().set_len(0).unwrap();
+    (1..100).for_each(|number| log.append(batch(number).as_bytes()).unwrap());
+    unreachable!("missing pages were written");
+}
+
+/// Tests a mapped WAL. An unreadable page would lose acknowledged writes, so it ends the process.
+#[test]
+fn a_missing_page_of_a_wal_ends_the_process_with_a_message_that_names_the_file() {
+    // WALs are mapped on tmpfs, whatever the file system of the other temporary files is.
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let Output { status, stderr, .. } = child("child_that_writes_a_truncated_wal", folder.path());
     let message = String::from_utf8_lossy(&stderr);
     assert_eq!(status.signal(), Some(SIGBUS), "{status}, {message}");
-    let file = folder.path().join("000007.ldb");
+    let file = folder.path().join("000003.log");
     assert!(
         message.contains("a page of a mapped file cannot be read") && message.contains(file.to_str().unwrap()),
         "{message}"

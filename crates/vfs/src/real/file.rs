@@ -1,7 +1,8 @@
 //! Files of a real file system, written and read by system calls.
 use crate::{
     file::{ReadFile, WriteFile},
-    kernel, mapped_read,
+    kernel,
+    mapping::{self, Mapping},
 };
 use nix::{
     errno::Errno,
@@ -16,7 +17,6 @@ use std::{
         unix::fs::FileExt,
     },
 };
-use terrace_format::block::Bytes;
 
 /// A file being written.
 pub(super) struct Writing(pub File);
@@ -76,7 +76,7 @@ impl ReadFile for Reading {
     }
 
     fn read_at(&self, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
-        mapped_read::read_at(&self.0, offset, bytes)
+        mapping::read_at(&self.0, offset, bytes)
     }
 
     fn forget_cached(&self) -> io::Result<()> {
@@ -90,7 +90,7 @@ impl ReadFile for Reading {
         let _ = posix_fadvise(&self.0, offset, bytes, PosixFadviseAdvice::POSIX_FADV_WILLNEED);
     }
 
-    fn map(&self) -> io::Result<Option<Bytes>> {
-        mapped_read::map(&self.0).map(Some)
+    fn map(&self) -> io::Result<Option<Mapping>> {
+        Mapping::of(&self.0)
     }
 }

@@ -112,7 +112,7 @@ impl TableDirs {
             return Err(Error::Corrupt { what: "table", object: input.name, offset: input.bytes, detail });
         }
         if self.store.setup.allow_mmap_reads {
-            input.show();
+            input.map();
         }
         Ok(input)
     }

@@ -30,10 +30,10 @@ pub(in crate::backends) fn open_input(store: &Store, meta: &TableMeta) -> Result
         let offset = input.bytes.min(meta.bytes);
         return Err(Error::Corrupt { what: "table", object: input.name, offset, detail });
     }
-    // Tables in bundles are not mapped. The bytes of a mapping must not change, but the space of
+    // Tables in bundles are not mapped. A mapped file must not change, but the space of
     // another table in the same bundle may be deallocated at any time.
     if store.setup.allow_mmap_reads && meta.within.is_none() {
-        input.show();
+        input.map();
     }
     Ok(input)
 }

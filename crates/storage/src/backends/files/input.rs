@@ -2,7 +2,7 @@
 use crate::{Error, Result, tables::sst::ByteSource};
 use std::{io, ops::Range};
 use terrace_format::block::Bytes;
-use terrace_vfs::ReadFile;
+use terrace_vfs::{Mapping, ReadFile};
 
 /// A file open for reading. Its size is fixed when it is opened, even if the file grows later.
 pub(in crate::backends) struct Input {
@@ -13,13 +13,13 @@ pub(in crate::backends) struct Input {
     pub there: u64,
     pub name: String,
     /// The mapping, if the file is mapped.
-    map: Option<Bytes>,
+    mapping: Option<Mapping>,
 }
 
 impl Input {
     /// Makes an input for the first `bytes` bytes of `file`. `name` is its name in messages.
     pub(super) fn new(file: Box<dyn ReadFile>, bytes: u64, name: String) -> Input {
-        Input { file, bytes, there: bytes, name, map: None }
+        Input { file, bytes, there: bytes, name, mapping: None }
     }
 
     /// Limits reads to the first `bytes` bytes.
@@ -52,13 +52,10 @@ impl Input {
         }
     }
 
-    /// Maps the file if possible, so that it needs no descriptor. If the file cannot be mapped, for
-    /// instance because the process has too many mappings, it is read by system calls.
-    pub fn show(&mut self) {
-        let shown = self.file.map().ok().flatten();
-        if let Some(map) = shown.filter(|map| map.len() as u64 == self.bytes) {
-            (self.map, self.file) = (Some(map), Box::new(Closed));
-        }
+    /// Maps the file if possible. If the file cannot be mapped, for instance because the process
+    /// has too many mappings, all reads are system calls.
+    pub fn map(&mut self) {
+        self.mapping = self.file.map().ok().flatten();
     }
 
     fn answer<T>(&self, answer: io::Result<T>) -> Result<T> {
@@ -69,18 +66,10 @@ impl Input {
 impl ByteSource for Input {
     fn read(&self, range: Range<u64>) -> Result<Bytes> {
         let bytes = length(&range)?;
-        if let Some(map) = &self.map {
-            return self.answer(map.part_at(&range).ok_or(io::ErrorKind::UnexpectedEof.into()));
-        }
         self.answer(self.file.read_at(range.start, bytes)).map(Bytes::from)
     }
 
     fn read_into(&self, buffer: &mut Vec<u8>, range: Range<u64>) -> Result<()> {
-        if self.map.is_some() {
-            buffer.clear();
-            buffer.extend_from_slice(&self.read(range)?);
-            return Ok(());
-        }
         buffer.resize(length(&range)?, 0);
         self.read_exact_at(buffer, range.start)
     }
@@ -89,15 +78,8 @@ impl ByteSource for Input {
         self.file.expect(range.start, range.end.saturating_sub(range.start));
     }
 
-    fn prefetch(&self, range: Range<u64>) {
-        let ends = [range.start, range.end.min(self.bytes)].map(usize::try_from);
-        if let (Some(map), [Ok(start), Ok(end)]) = (&self.map, ends) {
-            terrace_vfs::prefetch(map.get(start..end).unwrap_or_default());
-        }
-    }
-
-    fn mapped(&self) -> bool {
-        self.map.is_some()
+    fn mapping(&self) -> Option<&Mapping> {
+        self.mapping.as_ref()
     }
 
     fn bytes(&self) -> u64 {
@@ -113,18 +95,4 @@ fn length(range: &Range<u64>) -> Result<usize> {
     let bytes = range.end.saturating_sub(range.start);
     usize::try_from(bytes)
         .map_err(|_| Error::Unsupported(format!("a block of {bytes} bytes, more than memory can address")))
-}
-
-/// The reader of a file that is mapped and whose descriptor is closed. All reads use the mapping,
-/// so a call of this reader is an error.
-struct Closed;
-
-impl ReadFile for Closed {
-    fn read_exact_at(&self, _: &mut [u8], _: u64) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn bytes(&self) -> io::Result<u64> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
 }

@@ -3,18 +3,18 @@
 use super::{
     Store,
     log::LogFile,
-    unsettled::{Fate, Progress, Reservation, Watched},
+    unsettled::{Fate, Reservation, Watched},
 };
 use crate::{
     Error, Purpose, Result, SyncKind,
     durability::Finished,
-    placement::{Bytes, LogKind, ObjectId, OpenMode, SegmentReader, SegmentWriter},
+    placement::{LogKind, ObjectId, SegmentReader, SegmentWriter},
 };
 use std::{
     io,
     sync::{
-        Arc, OnceLock,
-        atomic::Ordering::{Acquire, Relaxed, Release},
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Instant,
 };
@@ -46,28 +46,30 @@ pub(super) fn rely_on(store: &Store, segment: ObjectId, purpose: Purpose) -> Res
 /// Creates the WAL with the number `id` as a segment.
 pub(super) fn create(store: Arc<Store>, id: LogId) -> Result<Box<dyn SegmentWriter>> {
     let object = ObjectId::Wal(id);
-    let (progress, fate) = (Arc::new(Progress::default()), Arc::new(Fate::default()));
+    let (bytes, fate) = (Arc::new(AtomicU64::new(0)), Arc::new(Fate::default()));
     let mut twin = None;
     let file = LogFile::create(store.clone(), &store.name_of(object), LogKind::Wal, |file| {
         twin = Some(file.second_handle()?);
         Ok(Box::new(Watched { file, fate: fate.clone() }))
     })?;
-    store.unsettled.add(object, twin, progress.clone(), fate);
-    Ok(Box::new(Writer { file, progress }))
+    store.unsettled.add(object, twin, bytes.clone(), fate);
+    Ok(Box::new(Writer { file, bytes, has_ended: false }))
 }
 
 struct Writer {
     file: LogFile,
-    progress: Arc<Progress>,
+    /// Number of appended bytes, for jobs that depend on the segment.
+    bytes: Arc<AtomicU64>,
+    has_ended: bool,
 }
 
 impl SegmentWriter for Writer {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.progress.ended.load(Relaxed) {
+        if self.has_ended {
             return Err(Error::Unsupported(format!("an append to {}, which has ended", self.file.name())));
         }
         self.file.attempt(|file| file.write(bytes))?;
-        self.progress.bytes.store(self.file.bytes(), Relaxed);
+        self.bytes.store(self.file.bytes(), Relaxed);
         Ok(())
     }
 
@@ -77,7 +79,7 @@ impl SegmentWriter for Writer {
 
     fn end(&mut self) {
         self.file.end();
-        self.progress.ended.store(true, Release);
+        self.has_ended = true;
     }
 
     fn bytes(&self) -> u64 {
@@ -110,12 +112,7 @@ pub(super) fn settle(store: &Store, segment: ObjectId) -> Result<()> {
 pub(super) fn open(store: &Store, segment: ObjectId) -> Result<Arc<dyn SegmentReader>> {
     let name = store.name_of(segment);
     match store.fs.open(&name) {
-        Ok(file) => {
-            // In salvage mode the file is not mapped, so that an unreadable page is an error.
-            let maps = store.setup.allow_mmap_reads && store.mode != OpenMode::Salvage;
-            let progress = store.unsettled.progress(segment);
-            Ok(Arc::new(Reader { file, name: store.path(&name), maps, progress, map: OnceLock::new() }))
-        }
+        Ok(file) => Ok(Arc::new(Reader { file, name: store.path(&name) })),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             Err(Error::Missing { what: "segment of the value log", object: store.path(&name) })
         }
@@ -126,13 +123,6 @@ pub(super) fn open(store: &Store, segment: ObjectId) -> Result<Arc<dyn SegmentRe
 struct Reader {
     file: Box<dyn ReadFile>,
     name: String,
-    /// Whether to map the file at the first read.
-    maps: bool,
-    /// The progress of the segment's writer; `None` if it was written before the store was opened.
-    progress: Option<Arc<Progress>>,
-    /// The mapping. It is set at the first attempt to map the file, to `None` if the attempt
-    /// failed.
-    map: OnceLock<Option<Bytes>>,
 }
 
 impl SegmentReader for Reader {
@@ -150,15 +140,6 @@ impl SegmentReader for Reader {
             Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Err(short()),
             read => read.map_err(|e| Error::io("read", &self.name, e)),
         }
-    }
-
-    fn shown(&self) -> Option<&Bytes> {
-        let grows = || self.progress.as_ref().is_some_and(|log| !log.ended.load(Acquire));
-        if !self.maps || (self.map.get().is_none() && grows()) {
-            return None;
-        }
-        // If a segment cannot be mapped, it is read by system calls.
-        self.map.get_or_init(|| self.file.map().ok().flatten()).as_ref()
     }
 
     fn expect(&self, offset: u64, bytes: u64) {

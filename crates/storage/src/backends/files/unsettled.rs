@@ -8,7 +8,7 @@ use std::{
     os::fd::BorrowedFd,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
 use terrace_vfs::WriteFile;
@@ -23,17 +23,9 @@ struct Open {
     /// A second handle on the segment's file. It can make the file durable while the segment's
     /// writer still appends. The first job that depends on the segment takes this handle.
     file: Option<Box<dyn WriteFile>>,
-    progress: Arc<Progress>,
+    /// Number of bytes that the segment's writer has appended.
+    bytes: Arc<AtomicU64>,
     fate: Arc<Fate>,
-}
-
-/// The progress of the writer of a segment.
-#[derive(Default)]
-pub(super) struct Progress {
-    pub bytes: AtomicU64,
-    /// Whether the segment has ended: nothing is appended any more, and the length of the file is
-    /// final.
-    pub ended: AtomicBool,
 }
 
 /// The error of the first failed sync of a segment, or `None`. All handles of the segment share
@@ -70,8 +62,8 @@ pub(super) enum Reservation {
 
 impl Unsettled {
     /// Adds a new segment. `file` is a second handle on the segment's file.
-    pub fn add(&self, segment: ObjectId, file: Option<Box<dyn WriteFile>>, progress: Arc<Progress>, fate: Arc<Fate>) {
-        self.0.lock().insert(segment, Open { file, progress, fate });
+    pub fn add(&self, segment: ObjectId, file: Option<Box<dyn WriteFile>>, bytes: Arc<AtomicU64>, fate: Arc<Fate>) {
+        self.0.lock().insert(segment, Open { file, bytes, fate });
     }
 
     /// Claims `segment` for a job whose tables point into it. If the segment was written since the
@@ -83,7 +75,7 @@ impl Unsettled {
         match open.file.take() {
             Some(file) => {
                 let file = Box::new(Watched { file, fate: open.fate.clone() });
-                Reservation::First { file, bytes: open.progress.bytes.load(Relaxed) }
+                Reservation::First { file, bytes: open.bytes.load(Relaxed) }
             }
             None => Reservation::Before(open.fate.clone()),
         }
@@ -94,12 +86,6 @@ impl Unsettled {
     pub fn release(&self, segment: ObjectId) {
         let twin = self.0.lock().get_mut(&segment).and_then(|open| open.file.take());
         drop(twin); // closes the file, which is I/O
-    }
-
-    /// Returns the progress of the writer of `segment`; `None` if it was written before the store
-    /// was opened.
-    pub fn progress(&self, segment: ObjectId) -> Option<Arc<Progress>> {
-        self.0.lock().get(&segment).map(|open| open.progress.clone())
     }
 
     /// Removes a deleted segment from the list.

@@ -100,7 +100,7 @@ impl SeparatingBuild {
     fn relocate(&mut self, entry: EntryRef<'_>, pointer: &ValuePointer) -> Result<()> {
         let shared = self.shared.clone();
         let parsed = key::apart(entry.key);
-        let Ok(bytes) = shared.entry(pointer, false) else { return self.keep_unreadable(entry, pointer) };
+        let Ok(bytes) = shared.entry(pointer) else { return self.keep_unreadable(entry, pointer) };
         match shared.value_in(pointer, &bytes, parsed.user, parsed.seq) {
             Ok(value) => self.put_separated(entry.key, &value, entry.origin),
             Err(_) => self.keep_unreadable(entry, pointer),

@@ -24,8 +24,7 @@ use crate::{
     durability::Finished,
     placement::{
         Bytes, Durability, Hint, Limits, Listed, LogKind, LogReader, LogStore, LogWriter, ObjectId, ObjectStore,
-        RootStore, Salvage, SegmentReader, Storage, StoreInfo, Table, TableMeta, TableReadOptions, TableSink,
-        TableStore, ValueStore,
+        RootStore, Salvage, SegmentReader, Storage, StoreInfo, Table, TableMeta, TableSink, TableStore, ValueStore,
     },
 };
 use parking_lot::Mutex;
@@ -133,32 +132,25 @@ impl ValueStore for ValueLog {
         self.shared.inner.open_segment(object)
     }
 
-    fn value(&self, user: &[u8], seq: SeqNo, stored: Bytes, how: TableReadOptions) -> Result<Bytes> {
+    fn value(&self, user: &[u8], seq: SeqNo, stored: Bytes) -> Result<Bytes> {
         match self.shared.parse(&stored)? {
             StoredValue::Inline(value) => {
                 let range = stored.len() - value.len()..stored.len();
                 Ok(stored.part(range).unwrap_or_else(|| Bytes::from(value.to_vec())))
             }
             StoredValue::At(pointer) => {
-                let entry = self.shared.entry(&pointer, how.fill_cache)?;
+                let entry = self.shared.entry(&pointer)?;
                 self.shared.value_of(&pointer, entry, user, seq)
             }
         }
     }
 
-    fn next_value(
-        &self,
-        user: &[u8],
-        seq: SeqNo,
-        stored: &[u8],
-        how: TableReadOptions,
-        stretches: &mut ReadCoalescer,
-    ) -> Result<Bytes> {
+    fn next_value(&self, user: &[u8], seq: SeqNo, stored: &[u8], stretches: &mut ReadCoalescer) -> Result<Bytes> {
         match self.shared.parse(stored)? {
-            StoredValue::Inline(_) => self.value(user, seq, Bytes::from(stored.to_vec()), how),
+            StoredValue::Inline(_) => self.value(user, seq, Bytes::from(stored.to_vec())),
             StoredValue::At(pointer) => {
                 let (object, at) = (ObjectId::from(&pointer), range_of(&pointer));
-                let entry = stretches.entry(object, at, how.fill_cache, || self.shared.segment_of(&pointer))?;
+                let entry = stretches.entry(object, at, || self.shared.segment_of(&pointer))?;
                 self.shared.value_of(&pointer, entry, user, seq)
             }
         }

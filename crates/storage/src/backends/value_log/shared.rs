@@ -82,16 +82,9 @@ impl ValueLogInner {
         })
     }
 
-    /// Reads the entry at `pointer` without verifying it. With `in_place` the entry is read from
-    /// the mapping of the segment, if the segment is mapped. Otherwise it is read by a system call.
-    /// A system call returns an error if a page is unreadable; a page fault in the mapping would
-    /// kill the process.
-    pub fn entry(&self, pointer: &ValuePointer, in_place: bool) -> Result<Bytes> {
+    /// Reads the entry at `pointer` without verifying it.
+    pub fn entry(&self, pointer: &ValuePointer) -> Result<Bytes> {
         let segment = self.segment_of(pointer)?;
-        let shown = segment.shown().filter(|_| in_place);
-        if let Some(entry) = shown.and_then(|all| all.part_at(&range_of(pointer))) {
-            return Ok(entry);
-        }
         Ok(Bytes::from(Arc::new(segment.read(pointer.offset, pointer.bytes)?)))
     }
 

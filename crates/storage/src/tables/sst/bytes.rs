@@ -2,6 +2,7 @@
 use crate::Result;
 use std::ops::Range;
 use terrace_format::block::Bytes;
+use terrace_vfs::Mapping;
 
 /// Receives the bytes of a table, in order.
 pub(crate) trait ByteSink {
@@ -14,18 +15,14 @@ pub(crate) trait ByteSink {
 /// Random access to the bytes of a finished, immutable table. Callers request only ranges within
 /// the table.
 pub(crate) trait ByteSource: Send + Sync {
-    /// Returns the bytes of `range`. If the source is [`mapped`](ByteSource::mapped), the result
-    /// refers to the mapping and nothing is copied.
+    /// Reads the bytes of `range`.
     fn read(&self, range: Range<u64>) -> Result<Bytes>;
     /// Reads `range` into `buffer`, replacing its contents.
     fn read_into(&self, buffer: &mut Vec<u8>, range: Range<u64>) -> Result<()>;
     /// Hints that `range` will be read soon. May have no effect.
     fn expect(&self, range: Range<u64>);
-    /// Hints the processor to load the mapped bytes of `range` into its caches, without waiting for
-    /// them. `range` may extend beyond the table.
-    fn prefetch(&self, range: Range<u64>);
-    /// Returns whether the bytes of the table are mapped into memory.
-    fn mapped(&self) -> bool;
+    /// Returns the mapping of the table; `None` if the table is not mapped.
+    fn mapping(&self) -> Option<&Mapping>;
     /// Returns the size of the table in bytes.
     fn bytes(&self) -> u64;
     /// Returns the name of the file, for messages.

@@ -59,7 +59,7 @@ impl TableBlocks {
                 // `data` invalid, as it must be if the read fails.
                 data.set_block(None);
             }
-            data.set_block(Some(self.spans.block(&self.table, handle, self.how)?));
+            data.set_block(Some(self.spans.block(&self.table, self.index, handle, self.how)?));
             self.loaded = loaded;
             if data.first_in_block().is_some_and(|first| !self.table.may_begin(self.index, first)) {
                 return Err(self.out_of_order(data, "its first key is not greater than the previous block's index key"));
@@ -177,7 +177,7 @@ impl Blocks for TableBlocks {
     }
 
     fn stored(&self, data: &mut BlockCursor) -> Result<Option<Bytes>> {
-        let sealed = self.spans.sealed(&self.table).filter(|_| self.how.verify);
+        let sealed = self.spans.sealed().filter(|_| self.how.verify);
         let (Some(bound), Some(sealed)) = (self.bound(), sealed) else { return Ok(None) };
         let (order, mut fits) = (&self.table.order, false);
         self.step(data, |data| {

@@ -2,6 +2,7 @@
 //!
 //! A backend implements [`ByteSink`] and [`ByteSource`], through which the bytes of a table are
 //! written and read. The formats are those of `terrace_format`; see docs/format/table.md.
+mod block_states;
 mod buffers;
 mod bytes;
 mod cursor;
@@ -9,6 +10,7 @@ mod cut;
 mod filter;
 mod identity;
 mod index;
+mod mapped;
 mod reader;
 mod salvage;
 mod sift;

@@ -2,6 +2,7 @@
 //! verification of a whole table is in `verify.rs`.
 use super::{
     ByteSource,
+    block_states::BlockStates,
     filter::Filter,
     identity,
     tail::{Tail, open_sealed, sealed_range},
@@ -30,6 +31,8 @@ pub(crate) struct Reader {
     pub(super) budget: Arc<Budget>,
     /// Smallest and largest internal key according to the manifest; empty if unknown.
     bounds: [Vec<u8>; 2],
+    /// The data blocks that lookups may read through the mapping of the table.
+    pub(super) mapped: BlockStates,
     uid: u64,
     _tail_held: Held,
 }
@@ -48,24 +51,24 @@ impl Reader {
         identity::check(&*source, &tail, &setup.order, meta)?;
         let (id, bounds) = (meta.id, [meta.smallest.clone(), meta.largest.clone()]);
         let (order, policy, uid) = (setup.order.clone(), setup.filter.clone(), budget.blocks.new_uid());
+        let mapped = BlockStates::new(if source.mapping().is_some() { tail.index.len() } else { 0 });
         let mut tail_held = budget.hold(Holder::Tails);
-        tail_held.set(tail.byte_len() as u64);
-        Ok(Reader { id, source, order, policy, tail, budget, bounds, uid, _tail_held: tail_held })
+        tail_held.set((tail.byte_len() + mapped.byte_len()) as u64);
+        Ok(Reader { id, source, order, policy, tail, budget, bounds, mapped, uid, _tail_held: tail_held })
     }
 
     /// Returns the newest entry that a reader sees for a user key. `lookup` contains the user key
     /// and the reader's sequence number.
     pub fn get(&self, lookup: &[u8], how: TableReadOptions) -> Result<Option<Found>> {
-        let Some(handle) = self.block_for(lookup) else { return Ok(None) };
-        let corrupt = self.corrupt_at(handle.offset);
-        let found = match self.in_place(handle, how)? {
-            Some(block) => block.find(&self.order, lookup).and_then(|found| to_found(found, |at| block.part(at))),
+        let Some((at, handle)) = self.block_for(lookup) else { return Ok(None) };
+        let found = match self.find_mapped(at, handle, lookup, how) {
+            Some(found) => found,
             None => {
-                let block = self.cached_or_read(handle, how)?;
-                block.find(&self.order, lookup).and_then(|found| to_found(found, |at| Bytes::in_block(block, at)))
+                let block = self.block(at, handle, how)?;
+                block.find(&self.order, lookup).and_then(|found| to_found(found, block))
             }
         };
-        found.map_err(corrupt)
+        found.map_err(self.corrupt_at(handle.offset))
     }
 
     /// See [`Table::may_have`](crate::placement::Table::may_have).
@@ -76,26 +79,31 @@ impl Reader {
         }
     }
 
-    /// Returns whether [`Reader::get`] would read a block. If that block is not cached, starts to
-    /// read it.
+    /// Returns whether [`Reader::get`] would read a block. If so, starts to load that block from
+    /// the device, or from memory into the processor's caches.
     pub fn expect(&self, lookup: &[u8]) -> Result<bool> {
-        let Some(handle) = self.block_for(lookup) else { return Ok(false) };
-        if self.cached(handle, false).is_none() {
-            self.source.expect(self.sealed(handle)?);
+        let Some((at, handle)) = self.block_for(lookup) else { return Ok(false) };
+        let (sealed, how) = (self.sealed(handle)?, TableReadOptions { verify: false, fill_cache: true });
+        if let Some(mapping) = self.mapping_for(at, &sealed, how) {
+            mapping.prefetch(sealed);
+        } else if self.cached(handle, false).is_none() {
+            self.source.expect(sealed);
         }
         Ok(true)
     }
 
-    /// Returns the only block that may contain `lookup`; `None` if a filter excludes the key. Only
+    /// Returns the only block that may contain `lookup`, with its position in the index; `None` if
+    /// a filter excludes the key. Only
     /// one block can contain the key, because the index key of this block is less than every key of
     /// the next block.
-    fn block_for(&self, lookup: &[u8]) -> Option<Handle> {
+    fn block_for(&self, lookup: &[u8]) -> Option<(usize, Handle)> {
         let user = key::user_key(lookup);
         if !self.tail.filter.table_may_match(user) {
             return None;
         }
-        let handle = self.tail.index.handle(self.tail.index.seek(&self.order, lookup))?;
-        self.tail.filter.block_may_match(handle.offset, user).then_some(handle)
+        let at = self.tail.index.seek(&self.order, lookup);
+        let handle = self.tail.index.handle(at)?;
+        self.tail.filter.block_may_match(handle.offset, user).then_some((at, handle))
     }
 
     /// Returns approximately how many bytes of the table precede `key`.
@@ -141,28 +149,20 @@ impl Reader {
         self.tail.properties.clone()
     }
 
-    /// Returns the block at `handle` without a copy, if the table is mapped and the block is
-    /// uncompressed. Returns `None` if the block must be read or decompressed.
-    pub(super) fn in_place(&self, handle: Handle, how: TableReadOptions) -> Result<Option<Block>> {
-        if !self.source.mapped() {
-            return Ok(None);
+    /// Returns the data block at position `at` of the index. The block is copied from the mapping
+    /// of the table or taken from the cache; otherwise it is read. The checksum of a block that is
+    /// in memory is not verified again.
+    pub(super) fn block(&self, at: usize, handle: Handle, how: TableReadOptions) -> Result<Arc<Block>> {
+        if let Some(contents) = self.copy_mapped(at, handle, how) {
+            return self.decode(handle, contents).map(Arc::new);
         }
-        let sealed = self.source.read(self.sealed(handle)?)?;
-        if !is_stored_raw(&sealed) {
-            return Ok(None);
-        }
-        self.open_data(handle, sealed, how).map(Some)
-    }
-
-    /// Returns the block at `handle` from the cache, or reads it. The checksum of a cached block is
-    /// not verified again.
-    pub(super) fn cached_or_read(&self, handle: Handle, how: TableReadOptions) -> Result<Arc<Block>> {
         if let Some(block) = self.cached(handle, how.verify) {
             return Ok(block);
         }
         let sealed = self.source.read(self.sealed(handle)?)?;
+        let is_raw = is_stored_raw(&sealed);
         let block = Arc::new(self.open_data(handle, sealed, how)?);
-        if how.fill_cache {
+        if how.fill_cache && !self.admit_mapped(at, is_raw, how.verify) {
             self.budget.blocks.insert((self.uid, handle.offset), block.clone(), how.verify);
         }
         Ok(block)
@@ -201,6 +201,11 @@ impl Reader {
     /// Decodes the block in `sealed`, which was read from `handle`.
     pub(super) fn open_data(&self, handle: Handle, sealed: Bytes, how: TableReadOptions) -> Result<Block> {
         let contents = open_sealed(&*self.source, handle, sealed, how.verify)?;
+        self.decode(handle, contents)
+    }
+
+    /// Decodes the contents of the block at `handle`.
+    fn decode(&self, handle: Handle, contents: Bytes) -> Result<Block> {
         Block::of_sorted_keys(contents, &self.order).map_err(self.corrupt_at(handle.offset))
     }
 
@@ -211,14 +216,15 @@ impl Reader {
     }
 }
 
-/// Converts the result of a lookup in a block. The result states the position of the value in the
+/// Converts the result of a lookup in `block`. The result states the position of the value in the
 /// block; [`Found`] has the bytes of the value.
 fn to_found(
     found: Option<(SeqNo, Kind, Range<usize>)>,
-    value: impl FnOnce(Range<usize>) -> Option<Bytes>,
+    block: Arc<Block>,
 ) -> std::result::Result<Option<Found>, Corrupt> {
     let Some((seq, kind, at)) = found else { return Ok(None) };
-    let value = value(at).ok_or_else(|| Corrupt::new("block", 0, "a value extends past the end of the block"))?;
+    let value = Bytes::in_block(block, at)
+        .ok_or_else(|| Corrupt::new("block", 0, "a value extends past the end of the block"))?;
     Ok(Some(Found { seq, kind, value }))
 }
 

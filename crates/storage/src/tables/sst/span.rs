@@ -6,9 +6,6 @@
 //! blocks, it is treated as a long scan. The first span has [`BYTES_MIN`] bytes, and each further
 //! span is twice as long, up to [`BYTES_MAX`]. Blocks of spans stay in the read-ahead buffer and
 //! do not enter the cache.
-//!
-//! Mapped uncompressed blocks need no span. For these, the processor prefetches the next block
-//! into its caches.
 use super::{
     Reader,
     buffers::{self, Buffer},
@@ -24,9 +21,6 @@ const BYTES_MIN: u64 = 16 << 10;
 const BYTES_MAX: u64 = buffers::BYTES as u64;
 /// Number of adjacent blocks that are read one by one before the first span.
 const SINGLES: u32 = 2;
-/// Maximum number of bytes of the next mapped block that the processor prefetches. A larger
-/// prefetch would evict the current block from the processor's caches.
-const PREFETCH_MAX: u64 = 8 << 10;
 
 /// The read-ahead state of one cursor over an SSTable.
 #[derive(Default)]
@@ -34,10 +28,8 @@ pub(super) struct Spans {
     /// The bytes of the last span, with their offset in the table. `None` until a span is read.
     span: Option<Buffer>,
     begin: u64,
-    /// The range of the last requested block in the table, and whether the block was returned
-    /// without a copy.
+    /// The range of the last requested block in the table.
     last: Range<u64>,
-    in_place: bool,
     /// Number of consecutive requests for adjacent blocks.
     neighbours: u32,
     /// The size of the last span in bytes; 0 before the first span.
@@ -45,27 +37,20 @@ pub(super) struct Spans {
 }
 
 impl Spans {
-    /// Returns the data block at `handle`.
-    pub fn block(&mut self, table: &Reader, handle: Handle, how: TableReadOptions) -> Result<Arc<Block>> {
+    /// Returns the data block at position `at` of the index.
+    pub fn block(&mut self, table: &Reader, at: usize, handle: Handle, how: TableReadOptions) -> Result<Arc<Block>> {
         let wanted = table.sealed(handle)?;
         let (ahead, back) = (wanted.start == self.last.end, wanted.end == self.last.start);
         if !(ahead || back) {
             (self.neighbours, self.bytes) = (0, 0);
         }
         self.neighbours = self.neighbours.saturating_add(1);
-        (self.last, self.in_place) = (wanted.clone(), false);
+        self.last = wanted.clone();
         if let Some(sealed) = self.within(&wanted) {
             return table.open_data(handle, sealed, how).map(Arc::new);
         }
-        if let Some(block) = table.in_place(handle, how)? {
-            self.in_place = true;
-            if ahead || back {
-                table.source.prefetch(adjacent(&wanted, back));
-            }
-            return Ok(Arc::new(block));
-        }
         if self.neighbours <= SINGLES || wanted.end - wanted.start >= BYTES_MAX {
-            return table.cached_or_read(handle, how);
+            return table.block(at, handle, how);
         }
         if let Some(block) = table.cached(handle, how.verify) {
             return Ok(block);
@@ -73,14 +58,14 @@ impl Spans {
         self.read(table, &wanted, back)?;
         match self.within(&wanted) {
             Some(sealed) => table.open_data(handle, sealed, how).map(Arc::new),
-            None => table.cached_or_read(handle, how),
+            None => table.block(at, handle, how),
         }
     }
 
     /// Returns the last requested block in its stored form. Returns `None` if that block was read
     /// alone or came from the cache.
-    pub fn sealed(&self, table: &Reader) -> Option<Bytes> {
-        if self.in_place { table.source.read(self.last.clone()).ok() } else { self.within(&self.last) }
+    pub fn sealed(&self) -> Option<Bytes> {
+        self.within(&self.last)
     }
 
     fn within(&self, wanted: &Range<u64>) -> Option<Bytes> {
@@ -105,11 +90,4 @@ impl Spans {
         self.span = Some(buffer);
         Ok(())
     }
-}
-
-/// Returns the range adjacent to `block`: before it if `back` is set, else after it. The range is
-/// as long as `block`, but at most [`PREFETCH_MAX`] bytes.
-fn adjacent(block: &Range<u64>, back: bool) -> Range<u64> {
-    let bytes = (block.end - block.start).min(PREFETCH_MAX);
-    if back { block.start.saturating_sub(bytes)..block.start } else { block.end..block.end + bytes }
 }

@@ -1,0 +1,98 @@
+//! Decides whether lookups read mapped tables through their mappings.
+//!
+//! A read through a mapping is fastest if its pages are in memory. If they are not, the kernel
+//! reads each page of a block by itself, so a block of two pages waits twice for the device; a
+//! system call waits once. The store therefore measures how often the pages of a block are missing.
+//! While they are missing too often, lookups use system calls and the block cache.
+use std::{
+    cell::Cell,
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+};
+
+/// One read in this number is a sample. A sample is a system call, `mincore`.
+const SAMPLE_EVERY: u8 = 64;
+/// The estimate of the share of reads whose pages are missing, as a multiple of 1 / [`ONE`].
+const ONE: u32 = 1 << 16;
+/// Each sample moves the estimate by 1/32 of its distance from the sample.
+const WEIGHT: u32 = 32;
+/// Above this share of missing reads, lookups use system calls: 2 %.
+const STOP_ABOVE: u32 = ONE / 50;
+/// Below this share, lookups use mappings again: 1 %.
+const START_BELOW: u32 = ONE / 100;
+/// The bit of the state that is set while lookups use system calls.
+const CALLS: u32 = 1 << 31;
+
+/// The estimate of one store. The threads of the store update it without a lock: a lost update
+/// only makes it slightly older.
+#[derive(Default)]
+pub(crate) struct Residency(AtomicU32);
+
+impl Residency {
+    /// Returns whether a lookup should read through a mapping. `is_resident` returns whether the
+    /// pages of this read are in memory; only some calls of this function call it.
+    #[inline]
+    pub fn allows(&self, is_resident: impl FnOnce() -> bool) -> bool {
+        let state = self.0.load(Relaxed);
+        if !is_sample() {
+            return state & CALLS == 0;
+        }
+        let next = next(state, is_resident());
+        self.0.store(next, Relaxed);
+        next & CALLS == 0
+    }
+}
+
+/// Counts the reads of this thread, and returns whether this read is a sample.
+#[inline]
+fn is_sample() -> bool {
+    thread_local!(static READS: Cell<u8> = const { Cell::new(0) });
+    READS.with(|reads| {
+        let next = reads.get().wrapping_add(1);
+        reads.set(next);
+        next.is_multiple_of(SAMPLE_EVERY)
+    })
+}
+
+/// Returns the state after a sample.
+fn next(state: u32, is_resident: bool) -> u32 {
+    let (share, sample) = (state & !CALLS, if is_resident { 0 } else { ONE });
+    let share = share - share.div_ceil(WEIGHT) + sample / WEIGHT;
+    let calls = if state & CALLS != 0 { share >= START_BELOW } else { share > STOP_ABOVE };
+    if calls { share | CALLS } else { share }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(mut state: u32, samples: u32, missing_every: u32) -> u32 {
+        for sample in 1..=samples {
+            state = next(state, !sample.is_multiple_of(missing_every));
+        }
+        state
+    }
+
+    #[test]
+    fn missing_pages_switch_to_system_calls_and_back() {
+        assert_eq!(after(0, 10_000, u32::MAX), 0, "all pages are in memory");
+        let cold = after(0, 100, 2);
+        assert!(cold & CALLS != 0, "half of the reads miss");
+        assert!(cold & !CALLS <= ONE);
+        assert!(after(cold, 20, u32::MAX) & CALLS != 0, "a few resident pages do not switch back");
+        assert_eq!(after(cold, 400, u32::MAX), 0);
+        assert_eq!(after(0, 10_000, 1) & !CALLS, after(0, 1000, 1) & !CALLS, "the estimate is bounded");
+    }
+
+    #[test]
+    fn some_reads_are_samples() {
+        let residency = Residency::default();
+        let mut samples = 0;
+        for _ in 0..640 {
+            residency.allows(|| {
+                samples += 1;
+                true
+            });
+        }
+        assert_eq!(samples, 640 / u32::from(SAMPLE_EVERY));
+    }
+}

@@ -1,0 +1,37 @@
+//! Records which data blocks of an open table lookups may read through the mapping of the table.
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+/// The block was read since the table was opened, and it is not compressed.
+const RAW: u8 = 1;
+/// The checksum of the block was verified since the table was opened.
+const VERIFIED: u8 = 2;
+
+/// The state of each data block of an open table: a set of [`RAW`] and [`VERIFIED`]. The list is
+/// empty if the table is not mapped.
+pub(super) struct BlockStates(Box<[AtomicU8]>);
+
+impl BlockStates {
+    /// Makes the states of `count` blocks that were not read yet.
+    pub fn new(count: usize) -> BlockStates {
+        BlockStates((0..count).map(|_| AtomicU8::new(0)).collect())
+    }
+
+    /// Returns the size in bytes.
+    pub fn byte_len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Records that block `at` was read and is not compressed. Returns whether lookups may read it
+    /// through the mapping from now on.
+    pub fn admit(&self, at: usize, is_verified: bool) -> bool {
+        let Some(state) = self.0.get(at) else { return false };
+        state.fetch_or(if is_verified { RAW | VERIFIED } else { RAW }, Relaxed);
+        true
+    }
+
+    /// Returns whether block `at` may be read through the mapping.
+    pub fn is_admitted(&self, at: usize, must_be_verified: bool) -> bool {
+        let needed = if must_be_verified { RAW | VERIFIED } else { RAW };
+        self.0.get(at).is_some_and(|state| state.load(Relaxed) & needed == needed)
+    }
+}
