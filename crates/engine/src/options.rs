@@ -198,7 +198,7 @@ impl Options {
             memory_budget: Some(self.memory_budget).filter(|bytes| *bytes > 0),
             max_open_files: self.max_open_files as usize,
             min_value_file_size: self.min_value_file_size,
-            allow_mmap_reads: self.allow_mmap_reads,
+            allow_mmap_reads: self.allow_mmap_reads && !self.paranoid_checks,
             wal_write_mode: self.wal_write_mode,
             padding: self.pad_device_writes,
             direct_io: self.direct_io,

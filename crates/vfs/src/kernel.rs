@@ -1,7 +1,7 @@
 //! Kernel calls that have no safe wrapper: mapping a part of a growing file (a window), writeback
 //! without a journal commit, batch scheduling, and a handler that runs in forked children. The
 //! other `unsafe` code of this crate is in `mapping/`, `pages.rs` and `bpf/kernel.rs`.
-use crate::mapping::watch;
+use crate::mapping::{Registration, WINDOWS, watch};
 use nix::{
     errno::Errno,
     fcntl::{FallocateFlags, fallocate},
@@ -39,6 +39,8 @@ const TURN_NS: u64 = 20_000_000;
 pub(crate) struct Window {
     start: NonNull<c_void>,
     bytes: NonZeroUsize,
+    /// Lets the handler of SIGBUS name the file; removed before the range is unmapped.
+    registration: Option<Registration>,
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread, and it is written only through
@@ -60,7 +62,8 @@ impl Window {
         // within the file, which was just extended to the end of the range. `self` unmaps the
         // range, and no function returns a pointer into it.
         let start = unsafe { mmap(None, bytes, access, MapFlags::MAP_SHARED, file, from) }?;
-        Ok(Window { start, bytes })
+        let registration = WINDOWS.register(start.as_ptr() as usize, bytes.get());
+        Ok(Window { start, bytes, registration })
     }
 
     /// Returns the number of mapped bytes.
@@ -92,6 +95,7 @@ impl Window {
 
 impl Drop for Window {
     fn drop(&mut self) {
+        self.registration = None;
         // SAFETY: `map` mapped exactly this range, and no pointer into the range outlives `self`.
         // The call fails only for ranges that were never mapped.
         let _ = unsafe { munmap(self.start, self.bytes.get()) };

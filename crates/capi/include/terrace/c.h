@@ -142,7 +142,7 @@ void terrace_close(leveldb_t* db, char** errptr);
 /* A value in the memory of the store. */
 typedef struct terrace_pinned_t terrace_pinned_t;
 
-/* Works like leveldb_get, but returns the value without a copy. A pinned value keeps a block or a
+/* Works like leveldb_get, but usually returns the value without a copy. A pinned value keeps a block or a
  * memtable in memory, so destroy it soon. It stays valid when the store is closed. */
 terrace_pinned_t* terrace_get_pinned(leveldb_t* db, const leveldb_readoptions_t* options, const char* key,
                                      size_t keylen, char** errptr);

@@ -15,6 +15,7 @@ pub mod lost;
 mod options;
 mod pairs;
 mod pin;
+mod presets;
 mod raw;
 mod repair;
 mod scan;
@@ -45,6 +46,7 @@ pub enum Command {
     Lost(lost::Lost),
     Inspect(inspect::Inspect),
     Options(options::Options),
+    Presets(presets::Presets),
     Doctor(doctor::Doctor),
     Pin(pin::Pin),
     Raw(raw::Raw),
@@ -91,6 +93,7 @@ impl Command {
             Command::Lost(command) => command.run(out),
             Command::Inspect(command) => command.run(out),
             Command::Options(command) => command.run(out),
+            Command::Presets(command) => command.run(out),
             Command::Doctor(command) => command.run(out),
             Command::Pin(command) => command.run(out),
             Command::Raw(command) => command.run(out),

@@ -1,4 +1,4 @@
-//! `terrace options`: prints options and presets.
+//! `terrace options`: prints options.
 use crate::args::Settings;
 use anyhow::Result;
 use serde_json::{Map, Value, json};
@@ -16,17 +16,11 @@ pub struct Options {
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// List the presets instead, each with one line that describes it.
-    #[arg(long, conflicts_with = "json")]
-    presets: bool,
 }
 
 impl Options {
-    /// Prints the options, or the presets.
+    /// Prints the options.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
-        if self.presets {
-            return list_presets(out);
-        }
         let options = self.settings.resolve()?;
         if !self.json {
             return Ok(write!(out, "{}", options.to_text())?);
@@ -35,17 +29,6 @@ impl Options {
             options.describe().into_iter().map(|option| (option.name.into(), typed(option.value))).collect();
         Ok(writeln!(out, "{}", json!({ "preset": options.preset_name(), "options": values }))?)
     }
-}
-
-fn list_presets(out: &mut dyn Write) -> Result<()> {
-    let lists = [("Presets:", terrace::PRESETS), ("Presets that reproduce papers:", terrace::PAPER_PRESETS)];
-    for (heading, presets) in lists {
-        writeln!(out, "{heading}")?;
-        for (name, contents) in presets {
-            writeln!(out, "  {name:12} {contents}")?;
-        }
-    }
-    Ok(())
 }
 
 /// Converts numbers and switches to JSON's types, and any other value to a string.

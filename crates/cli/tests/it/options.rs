@@ -53,7 +53,7 @@ fn a_bad_options_file_is_a_usage_error() {
 
 #[test]
 fn presets_are_listed_with_one_line_each() {
-    let listed = String::from_utf8(terrace(["options", "--presets"]).ok()).unwrap();
+    let listed = String::from_utf8(terrace(["presets"]).ok()).unwrap();
     let names: Vec<_> = listed.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next()).collect();
     let known: Vec<_> = terrace::PRESETS.iter().chain(terrace::PAPER_PRESETS).map(|(name, _)| *name).collect();
     assert_eq!(names, known);

@@ -115,9 +115,9 @@ impl Db {
         self.look_up_now(FamilyId::DEFAULT, key.as_ref(), options, |value| value.into_vec())
     }
 
-    /// Works like [`get_with`](Db::get_with), without a copy. The result refers to the value in a
-    /// cached block, a memtable or a mapped SSTable, and pins this memory. The method is faster
-    /// than a copy for values of at least some KiB.
+    /// Works like [`get_with`](Db::get_with), but copies the value only if it is read through the
+    /// mapping of an SSTable. Otherwise the result refers to the value in a cached block or a
+    /// memtable, and pins this memory. Clones of the result share the bytes.
     ///
     /// # Errors
     /// The errors of [`get`](Db::get).
@@ -225,7 +225,8 @@ impl Db {
             if window.len() > 1 {
                 // A failed prefetch is ignored: the read of the same block fails again below, and
                 // that read returns the error.
-                window.iter().for_each(|&at| drop(get::expect(&*shared.storage, &shared.order, view, &lookup(at))));
+                let (storage, order, how) = (&*shared.storage, &shared.order, self.how(options));
+                window.iter().for_each(|&at| drop(get::expect(storage, order, view, &lookup(at), how)));
             }
             if window.len() > 1 && shared.separates_values {
                 for &at in window {

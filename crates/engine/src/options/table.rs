@@ -249,14 +249,17 @@ declare_options! {
 
         /// Maps SSTables into memory, so that point lookups and seeks need no system calls.
         ///
-        /// The first read of a block is a system call and verifies the checksum. Later reads use
-        /// the mapping if the block is not compressed and its pages are in memory; they do not
-        /// fill the block cache. If many pages are missing, because the SSTables are larger than
-        /// the free memory, the store uses system calls and the block cache until they fit again.
-        /// A page that cannot be read is an error, as with system calls: the first open of an
-        /// SSTable installs a handler for the signal SIGBUS, which passes signals for other
-        /// addresses to the previous handler. The option has no effect on stores that are not in
-        /// directories, and on bundled SSTables.
+        /// Reads use the mapping if a block is not compressed and its pages are in memory; they do
+        /// not fill the block cache. Only the first read of a block verifies its checksum. If many
+        /// pages are missing, because the SSTables are larger than the free memory, the store uses
+        /// system calls and the block cache until they fit again. A page that cannot be read is an
+        /// error: the first open of an SSTable installs a handler for the signal SIGBUS, which
+        /// passes signals for other addresses to the previous handler. If the calling thread blocks
+        /// SIGBUS, such a page ends the process. SSTables that are opened after another part of the
+        /// program has replaced the handler are not mapped. The option has no effect with
+        /// `paranoid_checks`, with a comparator, on stores that are not in directories or are open
+        /// for reading only, on bundled SSTables, and above 16,384 mappings of the process. After
+        /// `mlockall(MCL_FUTURE)`, turn the option off: the kernel would read each SSTable whole.
         allow_mmap_reads: bool = false, alias "use_mmap_reads";
     }
 

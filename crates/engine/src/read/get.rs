@@ -37,11 +37,12 @@ impl Value<'_> {
         }
     }
 
-    /// Pins the value in the memory where it is, without a copy.
+    /// Pins the value in the memory where it is. A value that was read through the mapping of an
+    /// SSTable is a copy already.
     pub fn pin(self) -> PinnedValue {
         match self {
             Value::Memory(mem, node) => PinnedValue::in_memory(mem.clone(), node),
-            Value::StoredValue(bytes) => PinnedValue::stored(bytes),
+            Value::StoredValue(bytes) => PinnedValue::stored(bytes.into_shared()),
         }
     }
 }
@@ -149,13 +150,19 @@ impl PointLookup<'_> {
 
 /// Starts to read the block for which a later [`get`] of the same key would wait first: a block of
 /// the first SSTable that may have the key.
-pub fn expect(storage: &dyn Storage, order: &KeyOrder, view: TreeView<'_>, lookup: &[u8]) -> Result<()> {
+pub fn expect(
+    storage: &dyn Storage,
+    order: &KeyOrder,
+    view: TreeView<'_>,
+    lookup: &[u8],
+    how: TableReadOptions,
+) -> Result<()> {
     if view.memtables().any(|mem| mem.get(lookup).is_some()) {
         return Ok(());
     }
     for (_, run) in view.version.runs() {
         if let Some(table) = run.find(order, lookup)
-            && table.open(storage)?.expect(lookup)?
+            && table.open(storage)?.expect(lookup, how)?
         {
             return Ok(());
         }

@@ -4,9 +4,9 @@ use crate::mem::{MemTable, NodeId};
 use std::{fmt, ops::Deref, sync::Arc};
 use terrace_storage::placement::Bytes;
 
-/// The bytes of a value, without a copy; see [`Db::get_pinned`](crate::Db::get_pinned). The bytes
-/// never change, even if the key is overwritten or compacted, or the store is closed. Clones share
-/// the bytes.
+/// The bytes of a value, usually without a copy; see [`Db::get_pinned`](crate::Db::get_pinned).
+/// The bytes never change, even if the key is overwritten or compacted, or the store is closed.
+/// Clones share the bytes.
 ///
 /// A pinned value keeps its whole container in memory: a block or a memtable. Do not keep many
 /// pinned values. [`to_vec`](slice::to_vec) makes a copy that contains only the value's own bytes.

@@ -74,7 +74,8 @@ impl ReadOptions {
 
     /// Sets whether to verify the checksum of every block that is read from storage. Default true.
     /// If false, a read may return damaged bytes as a value. The option does not apply to blocks in
-    /// the block cache, because these were read earlier.
+    /// the block cache, nor to blocks that were verified through the mapping of an SSTable since it
+    /// was opened.
     pub fn verify_checksums(mut self, yes: bool) -> ReadOptions {
         self.verify_checksums = yes;
         self

@@ -91,6 +91,14 @@ impl Bytes {
         }
     }
 
+    /// Returns the bytes with an owner that clones share.
+    pub fn into_shared(self) -> Bytes {
+        match self.0 {
+            Keeper::Own(bytes) => Bytes::from(Arc::new(bytes)),
+            _ => self,
+        }
+    }
+
     /// Returns at most the first `bytes` bytes, without a copy.
     pub fn cut(self, bytes: usize) -> Bytes {
         let bytes = bytes.min(self.len());

@@ -1,10 +1,10 @@
 //! Divides the file descriptors of the process among its open stores.
 //!
-//! A store that reads its tables through descriptors may keep a limited number of tables open. The
-//! limit is the smaller of two numbers: the one in the store's options, and an equal share of the
-//! process's limit (`descriptors.rs`). When another store is opened, the shares of the open stores
-//! become smaller. These stores close the excess files immediately, even if nothing is read. When
-//! a store is closed, the shares of the other stores become larger.
+//! A store may keep a limited number of tables open, because each takes a descriptor. The limit is
+//! the smaller of two numbers: the one in the store's options, and an equal share of the process's
+//! limit (`descriptors.rs`). When another store is opened, the shares of the open stores become
+//! smaller. These stores close the excess files immediately, even if nothing is read. When a store
+//! is closed, the shares of the other stores become larger.
 use super::descriptors;
 use crate::{Process, StorageConfig};
 use parking_lot::{Mutex, RwLock};

@@ -10,11 +10,12 @@ use std::{
 };
 
 /// One read in this number is a sample. A sample is a system call, `mincore`.
-const SAMPLE_EVERY: u8 = 64;
+const SAMPLE_EVERY: u32 = 64;
 /// The estimate of the share of reads whose pages are missing, as a multiple of 1 / [`ONE`].
 const ONE: u32 = 1 << 16;
-/// Each sample moves the estimate by 1/32 of its distance from the sample.
-const WEIGHT: u32 = 32;
+/// Each sample moves the estimate by 1/256 of its distance from the sample. One missing read thus
+/// adds less than the distance between the two limits.
+const WEIGHT: u32 = 256;
 /// Above this share of missing reads, lookups use system calls: 2 %.
 const STOP_ABOVE: u32 = ONE / 50;
 /// Below this share, lookups use mappings again: 1 %.
@@ -28,6 +29,11 @@ const CALLS: u32 = 1 << 31;
 pub(crate) struct Residency(AtomicU32);
 
 impl Residency {
+    /// Returns whether lookups use mappings at present.
+    pub fn uses_mappings(&self) -> bool {
+        self.0.load(Relaxed) & CALLS == 0
+    }
+
     /// Returns whether a lookup should read through a mapping. `is_resident` returns whether the
     /// pages of this read are in memory; only some calls of this function call it.
     #[inline]
@@ -42,15 +48,30 @@ impl Residency {
     }
 }
 
-/// Counts the reads of this thread, and returns whether this read is a sample.
+/// Returns whether this read is a sample. The choice is random, so that the reads of a program that
+/// repeats a pattern, and those of short-lived threads, are sampled alike.
 #[inline]
 fn is_sample() -> bool {
-    thread_local!(static READS: Cell<u8> = const { Cell::new(0) });
-    READS.with(|reads| {
-        let next = reads.get().wrapping_add(1);
-        reads.set(next);
-        next.is_multiple_of(SAMPLE_EVERY)
+    thread_local!(static STATE: Cell<u32> = const { Cell::new(0) });
+    STATE.with(|state| {
+        let mut bits = state.get();
+        if bits == 0 {
+            bits = seed();
+        }
+        // Marsaglia's xorshift generator with 32 bits.
+        bits ^= bits << 13;
+        bits ^= bits >> 17;
+        bits ^= bits << 5;
+        state.set(bits);
+        bits.is_multiple_of(SAMPLE_EVERY)
     })
+}
+
+/// Returns a number above 0 that differs between threads.
+#[cold]
+fn seed() -> u32 {
+    static THREADS: AtomicU32 = AtomicU32::new(0);
+    THREADS.fetch_add(1, Relaxed).wrapping_mul(0x9e37_79b9) | 1
 }
 
 /// Returns the state after a sample.
@@ -75,24 +96,25 @@ mod tests {
     #[test]
     fn missing_pages_switch_to_system_calls_and_back() {
         assert_eq!(after(0, 10_000, u32::MAX), 0, "all pages are in memory");
+        assert_eq!(after(0, 10_000, 200) & CALLS, 0, "0.5 % of the reads miss");
         let cold = after(0, 100, 2);
         assert!(cold & CALLS != 0, "half of the reads miss");
         assert!(cold & !CALLS <= ONE);
-        assert!(after(cold, 20, u32::MAX) & CALLS != 0, "a few resident pages do not switch back");
-        assert_eq!(after(cold, 400, u32::MAX), 0);
-        assert_eq!(after(0, 10_000, 1) & !CALLS, after(0, 1000, 1) & !CALLS, "the estimate is bounded");
+        assert!(after(cold, 100, u32::MAX) & CALLS != 0, "a few resident pages do not switch back");
+        assert_eq!(after(cold, 4000, u32::MAX), 0);
+        assert_eq!(after(0, 10_000, 1) & !CALLS, after(0, 5000, 1) & !CALLS, "the estimate is bounded");
     }
 
     #[test]
     fn some_reads_are_samples() {
         let residency = Residency::default();
         let mut samples = 0;
-        for _ in 0..640 {
+        for _ in 0..6400 {
             residency.allows(|| {
                 samples += 1;
                 true
             });
         }
-        assert_eq!(samples, 640 / u32::from(SAMPLE_EVERY));
+        assert!((50..200).contains(&samples), "{samples} samples of 6400 reads");
     }
 }

@@ -60,8 +60,8 @@ impl TableMeta {
 /// Options for reading a table.
 #[derive(Clone, Copy, Debug)]
 pub struct TableReadOptions {
-    /// Whether to verify the checksum of every block, unless the block was verified since it was
-    /// brought into memory.
+    /// Whether to verify the checksum of every block, unless the block was verified when it entered
+    /// the block cache, or was verified through the mapping since the table was opened.
     pub verify: bool,
     /// Whether to insert blocks into the block cache. Blocks of a cursor's read-ahead are never
     /// inserted. A caller that reads a table only once sets this to false. Blocks are then also not
@@ -93,7 +93,7 @@ pub trait Table: Send + Sync {
     /// Starts to read the block for which a later [`get`](Table::get) with the same `lookup` would
     /// wait. This has an effect only if the backend supports it and the block can be located
     /// without a read. Returns false if `get` would certainly find nothing.
-    fn expect(&self, lookup: &[u8]) -> Result<bool>;
+    fn expect(&self, lookup: &[u8], how: TableReadOptions) -> Result<bool>;
     /// Returns a cursor that is at no entry yet. The cursor keeps the files that it reads open.
     fn cursor(&self, how: TableReadOptions) -> Result<Cursor>;
     /// Returns the approximate number of bytes of the table before `key`.

@@ -4,19 +4,20 @@
 //! memory, mapping a file, and prefetching mapped bytes into the processor's caches.
 //!
 //! A page of a mapping may be unreadable, because the device failed or because another process
-//! truncated the file. The kernel then sends the signal SIGBUS to the thread that accesses the
-//! page. The handler in `sigbus.rs` increases the counter [`UNREADABLE`] and replaces the page by
-//! zeros. [`Mapping::look`] discards its result if the counter has changed, so that the caller
-//! reads the file by a system call, which returns the error of the device. See
+//! truncated the file before the page. The kernel then sends the signal SIGBUS to the thread that
+//! accesses the page. The handler in `sigbus.rs` increases the counter [`UNREADABLE`] and replaces
+//! the page by zeros. [`Mapping::look`] discards its result if the counter has changed, so that
+//! the caller reads the file by a system call, which returns the error of the device. See
 //! docs/decisions/0048-mapped-reads-that-fail.md.
 #![allow(unsafe_code)]
 mod registry;
 mod sigbus;
 
+pub(crate) use registry::{Registration, WINDOWS};
 pub(crate) use sigbus::watch;
 
 use nix::libc;
-use registry::{Registration, UNREADABLE, page_bytes};
+use registry::{MAPPINGS, UNREADABLE, page_bytes};
 use std::{
     fs::File,
     io::{self, ErrorKind},
@@ -24,10 +25,26 @@ use std::{
     os::fd::AsRawFd,
     ptr,
     sync::atomic::{
-        Ordering::{Acquire, Relaxed},
+        Ordering::{Acquire, Relaxed, Release},
         fence,
     },
 };
+
+/// Makes all present mappings of the process unused until their files are mapped again. Must be
+/// called after a failed sync: the kernel may have dropped bytes that were never written, and a
+/// mapping would then show other bytes than before.
+pub(crate) fn distrust() {
+    UNREADABLE.fetch_add(1, Release);
+}
+
+/// Passes on `result`, the result of a sync. If the sync failed, [distrusts](distrust) all
+/// mappings.
+pub(crate) fn checked<T, E>(result: Result<T, E>) -> Result<T, E> {
+    if result.is_err() {
+        distrust();
+    }
+    result
+}
 
 /// Reads `bytes` bytes of `file` from `offset`. Returns `UnexpectedEof` if the file ends earlier.
 pub(crate) fn read_at(file: &File, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
@@ -78,7 +95,9 @@ impl Mapping {
     /// registered for the handler of SIGBUS. The first mapping of the process
     /// installs a handler for SIGBUS.
     pub(crate) fn of(file: &File) -> io::Result<Option<Mapping>> {
-        watch();
+        if !watch() {
+            return Ok(None);
+        }
         let bytes = usize::try_from(file.metadata()?.len()).map_err(|_| ErrorKind::InvalidInput)?;
         if bytes == 0 {
             return Ok(None);
@@ -93,7 +112,7 @@ impl Mapping {
         // SAFETY: the range was just mapped. The advice changes no byte. It stops the kernel from
         // reading pages ahead, because point lookups do not need them.
         unsafe { libc::madvise(at, bytes, libc::MADV_RANDOM) };
-        let mapping = Mapping { at, bytes, unreadable_before, registration: Registration::of(at as usize, bytes) };
+        let mapping = Mapping { at, bytes, unreadable_before, registration: MAPPINGS.register(at as usize, bytes) };
         // Without a registration an unreadable page would end the process.
         Ok(mapping.registration.is_some().then_some(mapping))
     }
@@ -118,13 +137,17 @@ impl Mapping {
         self.is_trusted().then_some(result)
     }
 
-    /// Returns whether all pages of `range` are in memory, so that a read waits for no device. For
-    /// long ranges, only the first [`PAGES_MAX`] pages count.
+    /// Returns whether all pages of `range` are in memory, so that a read waits for no device.
+    /// Ranges of more than [`PAGES_MAX`] pages count as missing. The process must own the file or
+    /// have the permission to write it; otherwise the kernel reports all pages as resident.
     pub fn is_resident(&self, range: Range<u64>) -> bool {
         let Some(bytes) = self.bytes_at(range) else { return false };
         let page = page_bytes();
         let start = bytes.as_ptr() as usize / page * page;
-        let length = (bytes.as_ptr() as usize + bytes.len() - start).min(PAGES_MAX * page);
+        let length = bytes.as_ptr() as usize + bytes.len() - start;
+        if length > PAGES_MAX * page {
+            return false;
+        }
         let mut pages = [0_u8; PAGES_MAX];
         // SAFETY: the range is part of this mapping and begins at a page boundary. The kernel
         // writes one byte for each page, at most `PAGES_MAX`.
@@ -133,9 +156,11 @@ impl Mapping {
     }
 
     /// Starts to load the bytes of the file at `range` into the processor's caches, if the
-    /// architecture allows. Pages that are not in memory are skipped.
+    /// architecture allows. Pages that are not in memory are skipped, and so are bytes after the
+    /// first [`PREFETCH_BYTES_MAX`], which would evict others from the caches.
     #[inline]
     pub fn prefetch(&self, range: Range<u64>) {
+        let range = range.start..range.end.min(range.start.saturating_add(PREFETCH_BYTES_MAX));
         for line in self.bytes_at(range).unwrap_or_default().chunks(CACHE_LINE_BYTES) {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: every x86-64 processor has the prefetch instruction. The instruction changes
@@ -155,7 +180,10 @@ impl Mapping {
         }
     }
 
-    fn is_trusted(&self) -> bool {
+    /// Returns whether the mapping may be used: since it was made, no page of any mapping was
+    /// unreadable, and no sync has failed.
+    #[inline]
+    pub fn is_trusted(&self) -> bool {
         UNREADABLE.load(Relaxed) == self.unreadable_before
     }
 
@@ -164,7 +192,8 @@ impl Mapping {
         // handler of SIGBUS may replace an unreadable page by zeros. The bytes of the page then
         // change while this reference exists, but only when a device fails in this moment, and
         // `look` discards what was computed from them. The code that gets the reference decodes
-        // untrusted bytes, with all accesses checked.
+        // untrusted bytes, with all accesses checked. This relies on the compiler not reading a
+        // length again after its check, as every memory-mapped store does.
         let all = unsafe { std::slice::from_raw_parts(self.at.cast::<u8>(), self.bytes) };
         all.get(usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?)
     }
@@ -179,8 +208,9 @@ impl Drop for Mapping {
 }
 
 const CACHE_LINE_BYTES: usize = 64;
+const PREFETCH_BYTES_MAX: u64 = 8 << 10;
 /// Maximum number of pages that [`Mapping::is_resident`] checks.
-const PAGES_MAX: usize = 16;
+const PAGES_MAX: usize = 17;
 
 #[cfg(test)]
 mod tests {

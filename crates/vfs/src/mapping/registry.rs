@@ -4,27 +4,30 @@
 //! A range is one atomic number, so the handler never sees the begin of one range with the end of
 //! another. The ranges are in chunks that are never freed. Unused entries are reused.
 use nix::libc;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     sync::{
         OnceLock,
         atomic::{
-            AtomicU64,
-            Ordering::{Acquire, Release},
+            AtomicBool, AtomicU64,
+            Ordering::{Acquire, Relaxed, Release},
         },
     },
     time::Duration,
 };
 
-/// The number of unreadable pages of mappings since the process started. The handler of SIGBUS
-/// increases the counter before it replaces a page, so that a thread that reads the new page also
-/// reads the new number.
+/// The number of unreadable pages of mappings, and of failed syncs, since the process started. The
+/// handler of SIGBUS increases the counter before it replaces a page, so that a thread that reads
+/// the new page also reads the new number.
 pub(super) static UNREADABLE: AtomicU64 = AtomicU64::new(0);
 
 const CHUNK_RANGES: usize = 256;
 /// The unit of addresses and lengths in a [`Packed`] range. The page size of every supported
 /// processor is a multiple of it.
 const UNIT: usize = 4096;
+/// Maximum number of ranges in a registry. The kernel allows about 65,000, and the allocator and
+/// threads need some of them.
+const RANGES_MAX: usize = 16_384;
 /// Number of bits for the length of a range in units: up to 1 TiB. The other 36 bits of a number
 /// are for its begin: up to address 2^48.
 const LENGTH_BITS: u32 = 28;
@@ -43,27 +46,75 @@ impl Chunk {
     }
 }
 
-static CHUNKS: Chunk = Chunk::new();
-/// The unused entries. The handler does not take this lock. A child process does not wait for it
-/// longer than [`PATIENCE`], because a thread of the parent may have held it at the fork.
-static UNUSED: Mutex<Vec<&'static Packed>> = Mutex::new(Vec::new());
+/// A set of address ranges.
+pub(crate) struct Registry {
+    /// The head of the list of chunks. Its own ranges stay unused.
+    chunks: Chunk,
+    /// The unused entries. The handler does not take this lock. A child process does not wait for
+    /// it longer than [`PATIENCE`], because a thread of the parent may have held it at the fork.
+    /// The child then registers no ranges.
+    unused: Mutex<Vec<&'static Packed>>,
+    has_given_up: AtomicBool,
+}
+
+/// The mappings of files that are only read.
+pub(super) static MAPPINGS: Registry = Registry::new();
+/// The windows of WALs that are written through a mapping.
+pub(crate) static WINDOWS: Registry = Registry::new();
+
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The entry of one mapping in the registry.
-pub(super) struct Registration(&'static Packed);
+/// The entry of one range in a registry.
+pub(crate) struct Registration(&'static Registry, &'static Packed);
 
-impl Registration {
+impl Registry {
+    const fn new() -> Registry {
+        Registry { chunks: Chunk::new(), unused: Mutex::new(Vec::new()), has_given_up: AtomicBool::new(false) }
+    }
+
     /// Registers `bytes` mapped bytes at `address`. Returns `None` if the range does not fit into a
-    /// number, or if the registry is locked for too long.
-    pub fn of(address: usize, bytes: usize) -> Option<Registration> {
+    /// number, if there are too many ranges, or if the registry is locked for too long.
+    pub fn register(&'static self, address: usize, bytes: usize) -> Option<Registration> {
         let range = pack(address, bytes)?;
-        let mut unused = UNUSED.try_lock_for(PATIENCE)?;
+        let mut unused = self.lock()?;
         if unused.is_empty() {
-            unused.extend(&add_chunk().ranges);
+            unused.extend(&self.add_chunk()?.ranges);
         }
         let entry = unused.pop()?;
         entry.store(range, Release);
-        Some(Registration(entry))
+        Some(Registration(self, entry))
+    }
+
+    /// Returns whether `address` is in a registered range. A signal handler may call this method:
+    /// it takes no lock and allocates nothing.
+    pub fn contains(&self, address: usize) -> bool {
+        let mut chunk = Some(&self.chunks);
+        while let Some(here) = chunk {
+            if here.ranges.iter().any(|range| is_within(range.load(Acquire), address)) {
+                return true;
+            }
+            chunk = here.next.get().map(|next| &**next);
+        }
+        false
+    }
+
+    fn lock(&'static self) -> Option<MutexGuard<'static, Vec<&'static Packed>>> {
+        if self.has_given_up.load(Relaxed) {
+            return None;
+        }
+        let unused = self.unused.try_lock_for(PATIENCE);
+        self.has_given_up.store(unused.is_none(), Relaxed);
+        unused
+    }
+
+    /// Appends a chunk to the list, unless there are [`RANGES_MAX`] ranges. The caller holds the
+    /// lock of `unused`.
+    fn add_chunk(&'static self) -> Option<&'static Chunk> {
+        let (mut last, mut ranges) = (&self.chunks, 0);
+        while let Some(next) = last.next.get() {
+            (last, ranges) = (next, ranges + CHUNK_RANGES);
+        }
+        (ranges < RANGES_MAX).then(|| &**last.next.get_or_init(|| Box::new(Chunk::new())))
     }
 }
 
@@ -71,33 +122,12 @@ impl Registration {
 /// unmapped.
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.0.store(0, Release);
-        if let Some(mut unused) = UNUSED.try_lock_for(PATIENCE) {
-            unused.push(self.0);
+        let Registration(registry, entry) = self;
+        entry.store(0, Release);
+        if let Some(mut unused) = registry.lock() {
+            unused.push(entry);
         }
     }
-}
-
-/// Appends a chunk to the list. The caller holds the lock of `UNUSED`.
-fn add_chunk() -> &'static Chunk {
-    let mut last = &CHUNKS;
-    while let Some(next) = last.next.get() {
-        last = next;
-    }
-    last.next.get_or_init(|| Box::new(Chunk::new()))
-}
-
-/// Returns whether `address` is in a registered range. A signal handler may call this function: it
-/// takes no lock and allocates nothing.
-pub(super) fn contains(address: usize) -> bool {
-    let mut chunk = Some(&CHUNKS);
-    while let Some(here) = chunk {
-        if here.ranges.iter().any(|range| is_within(range.load(Acquire), address)) {
-            return true;
-        }
-        chunk = here.next.get().map(|next| &**next);
-    }
-    false
 }
 
 /// Returns the size of a page of memory in bytes.
@@ -123,16 +153,17 @@ mod tests {
 
     #[test]
     fn addresses_are_found_while_their_range_is_registered() {
+        static REGISTRY: Registry = Registry::new();
         const BASE: usize = 1 << 40; // an address that no test maps
         let at = |number: usize| BASE + 3 * number * UNIT;
-        let mut all: Vec<_> = (0..1000).map(|number| Registration::of(at(number), UNIT + 1)).collect();
+        let mut all: Vec<_> = (0..1000).map(|number| REGISTRY.register(at(number), UNIT + 1)).collect();
         assert!(all.iter().all(Option::is_some));
-        let found = |number: usize| [0, UNIT, 2 * UNIT].map(|more| contains(at(number) + more));
+        let found = |number: usize| [0, UNIT, 2 * UNIT].map(|more| REGISTRY.contains(at(number) + more));
         assert!((0..1000).all(|number| found(number) == [true, true, false]));
         all.iter_mut().step_by(2).for_each(|entry| *entry = None);
         assert!((0..1000).all(|number| found(number)[0] == (number % 2 == 1)));
         drop(all);
-        assert!(!(0..1000).any(|number| contains(at(number))));
+        assert!(!(0..1000).any(|number| REGISTRY.contains(at(number))));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! The handler calls only functions that a signal handler may call. It runs on the alternate
 //! signal stack if the thread has one, because runtimes such as Go's require that. That stack may
 //! be as small as 8 KiB, so the handler's buffers are static.
-use super::registry::{self, UNREADABLE, page_bytes};
+use super::registry::{MAPPINGS, UNREADABLE, WINDOWS, page_bytes};
 use nix::{
     errno::Errno,
     libc::{self, c_int, c_void, siginfo_t},
@@ -26,8 +26,9 @@ use std::{
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 static PAGE_BYTES: AtomicUsize = AtomicUsize::new(4096);
 
-/// Installs the handler, once. Must be called before a file is mapped.
-pub(crate) fn watch() {
+/// Installs the handler, once. Must be called before a file is mapped. Returns whether the handler
+/// is the present one: another part of the program may have installed its own since then.
+pub(crate) fn watch() -> bool {
     BEFORE.get_or_init(|| {
         PAGE_BYTES.store(page_bytes(), Relaxed);
         // SAFETY: all fields are plain numbers and pointers, for which zero is a value.
@@ -39,16 +40,29 @@ pub(crate) fn watch() {
         unsafe { libc::sigaction(libc::SIGBUS, &ours, &mut before) };
         before
     });
+    // SAFETY: all fields are plain numbers and pointers, for which zero is a value.
+    let mut present: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: without a new action the call only stores the present one.
+    unsafe { libc::sigaction(libc::SIGBUS, ptr::null(), &mut present) };
+    let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) = page_missing;
+    present.sa_sigaction == handler as usize
 }
 
 extern "C" fn page_missing(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes a valid description of the signal.
-    let address = unsafe { (*info).si_addr() } as usize;
-    if registry::contains(address) && replace_page(address) {
-        return; // the access is repeated and reads zeros
+    let (address, code) = unsafe { ((*info).si_addr() as usize, (*info).si_code) };
+    // The interrupted code may be about to read `errno`.
+    let errno = Errno::last_raw();
+    // Other codes are of signals that no access of this thread has caused.
+    let is_fault = [libc::BUS_ADRERR, libc::BUS_OBJERR, libc::BUS_MCEERR_AR].contains(&code);
+    if !(is_fault && MAPPINGS.contains(address) && replace_page(address)) {
+        if is_fault && (WINDOWS.contains(address) || MAPPINGS.contains(address)) {
+            print_file_of(address as u64);
+        }
+        pass_on(signal, info, context, is_fault);
     }
-    print_file_of(address as u64);
-    pass_on(signal, info, context);
+    // If the page was replaced, the access is repeated and reads zeros.
+    Errno::set_raw(errno);
 }
 
 /// Replaces the page at `address`, which belongs to a mapping, by a page of zeros. Returns whether
@@ -59,22 +73,26 @@ fn replace_page(address: usize) -> bool {
     UNREADABLE.fetch_add(1, SeqCst);
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
     let at = (address / page * page) as *mut c_void;
-    // The interrupted code may be about to read `errno`.
-    let errno = Errno::last_raw();
-    // SAFETY: the thread that got the signal reads a registered mapping, which therefore exists
-    // until the handler returns. The page belongs to this mapping.
+    // SAFETY: an access of this thread to a registered mapping caused the signal. The mapping
+    // therefore exists until the handler returns, and the page belongs to it.
     let mapped = unsafe { libc::mmap(at, page, libc::PROT_READ, flags, -1, 0) };
-    Errno::set_raw(errno);
     mapped == at
 }
 
-/// Calls the previous handler if it is a function. Otherwise restores the previous action of the
-/// signal: the access is repeated, and the process ends.
-fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+/// Calls the previous handler if it is a function. Otherwise the process ends, unless the signal
+/// was sent by a process and was ignored before.
+fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void, is_fault: bool) {
     let Some(before) = BEFORE.get() else { return };
+    if before.sa_sigaction == libc::SIG_IGN && !is_fault {
+        return;
+    }
     if before.sa_sigaction == libc::SIG_DFL || before.sa_sigaction == libc::SIG_IGN {
-        // SAFETY: `before` was returned by `sigaction`.
-        unsafe { libc::sigaction(signal, before, ptr::null_mut()) };
+        // SAFETY: `before` was returned by `sigaction`. The signal is sent again and arrives when
+        // the handler returns.
+        unsafe {
+            libc::sigaction(signal, before, ptr::null_mut());
+            libc::raise(signal);
+        }
     } else if before.sa_flags & libc::SA_SIGINFO != 0 {
         // SAFETY: the flag says that the address is that of a function with these arguments.
         let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) =

@@ -27,7 +27,7 @@ impl WriteFile for Writing {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()
+        mapping::checked(self.0.sync_data())
     }
 
     fn second_handle(&self) -> io::Result<Box<dyn WriteFile>> {
@@ -39,7 +39,7 @@ impl WriteFile for Writing {
     }
 
     fn write_back(&self) -> io::Result<()> {
-        kernel::write_back(&self.0)
+        mapping::checked(kernel::write_back(&self.0))
     }
 }
 

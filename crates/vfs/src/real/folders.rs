@@ -37,7 +37,7 @@ impl Folders for RealFs {
     /// Syncs the whole file system, so that thousands of files cost only one commit. Reports every
     /// writeback error since the store created its first folder, both of open and of closed files.
     fn sync_folders(&self, _: &[String]) -> io::Result<()> {
-        Ok(syncfs(self.witness()?)?)
+        Ok(crate::mapping::checked(syncfs(self.witness()?))?)
     }
 
     fn name_bytes_max(&self) -> io::Result<usize> {

@@ -220,7 +220,7 @@ impl WriteFile for MappedFile {
         if let Some(open) = self.window.as_ref().filter(|open| open.holds(self.bytes)) {
             open.fill(self.bytes, added);
         }
-        self.file.sync_data()
+        crate::mapping::checked(self.file.sync_data())
     }
 
     /// Ends the file, which truncates it to the appended bytes. Only the first call truncates the

@@ -244,7 +244,7 @@ impl FileSystem for RealFs {
     }
 
     fn sync_file(&self, name: &str) -> io::Result<()> {
-        self.folder.open(name, OFlag::O_RDONLY)?.sync_data()
+        crate::mapping::checked(self.folder.open(name, OFlag::O_RDONLY)?.sync_data())
     }
 
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn DirectoryLock>> {

@@ -113,8 +113,8 @@ impl Table for DirectoryTable {
         self.file.may_have(lookup)
     }
 
-    fn expect(&self, lookup: &[u8]) -> Result<bool> {
-        self.file.expect(lookup)
+    fn expect(&self, lookup: &[u8], how: TableReadOptions) -> Result<bool> {
+        self.file.expect(lookup, how)
     }
 
     fn cursor(&self, how: TableReadOptions) -> Result<Cursor> {

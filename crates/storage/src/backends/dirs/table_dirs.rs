@@ -111,7 +111,7 @@ impl TableDirs {
             let detail = format!("META file and value files have {bytes} bytes, the manifest says {}", meta.bytes);
             return Err(Error::Corrupt { what: "table", object: input.name, offset: input.bytes, detail });
         }
-        if self.store.setup.allow_mmap_reads {
+        if self.store.maps() {
             input.map();
         }
         Ok(input)

@@ -32,7 +32,7 @@ pub(in crate::backends) fn open_input(store: &Store, meta: &TableMeta) -> Result
     }
     // Tables in bundles are not mapped. A mapped file must not change, but the space of
     // another table in the same bundle may be deallocated at any time.
-    if store.setup.allow_mmap_reads && meta.within.is_none() {
+    if store.maps() && meta.within.is_none() {
         input.map();
     }
     Ok(input)

@@ -55,7 +55,8 @@ impl Input {
     /// Maps the file if possible. If the file cannot be mapped, for instance because the process
     /// has too many mappings, all reads are system calls.
     pub fn map(&mut self) {
-        self.mapping = self.file.map().ok().flatten();
+        let mapping = self.file.map().ok().flatten();
+        self.mapping = mapping.filter(|mapping| mapping.byte_len() as u64 == self.bytes);
     }
 
     fn answer<T>(&self, answer: io::Result<T>) -> Result<T> {

@@ -42,6 +42,12 @@ pub(in crate::backends) struct Store {
 }
 
 impl Store {
+    /// Returns whether tables are mapped. A store that is open for reading only may belong to
+    /// another user, and the kernel then does not tell which pages are in memory.
+    pub fn maps(&self) -> bool {
+        self.setup.allow_mmap_reads && self.mode.writes()
+    }
+
     /// Returns whether the store was opened for salvage.
     pub fn salvages(&self) -> bool {
         self.mode == OpenMode::Salvage

@@ -1,9 +1,8 @@
 //! The table cache. An SSTable is opened at its first use. If more SSTables are open than the
 //! limit allows, the least recently used ones are closed.
 //!
-//! A closed table takes memory only for its metadata. An open table takes a descriptor (none if it
-//! is mapped) and memory for its index and filter blocks. The next use of a closed table opens it
-//! again.
+//! A closed table takes memory only for its metadata. An open table takes a descriptor and
+//! memory for its index and filter blocks. The next use of a closed table opens it again.
 use super::{Input, Store};
 use crate::{
     Budget, Error, Result,
@@ -183,8 +182,8 @@ impl Table for FileTable {
         self.with(|reader| Ok(reader.may_have(lookup)))
     }
 
-    fn expect(&self, lookup: &[u8]) -> Result<bool> {
-        self.with(|reader| reader.expect(lookup))
+    fn expect(&self, lookup: &[u8], how: TableReadOptions) -> Result<bool> {
+        self.with(|reader| reader.expect(lookup, how))
     }
 
     fn cursor(&self, how: TableReadOptions) -> Result<Cursor> {

@@ -136,7 +136,7 @@ impl ValueStore for ValueLog {
         match self.shared.parse(&stored)? {
             StoredValue::Inline(value) => {
                 let range = stored.len() - value.len()..stored.len();
-                Ok(stored.part(range).unwrap_or_else(|| Bytes::from(value.to_vec())))
+                Ok(stored.into_part(range).expect("the value is the end of the stored bytes"))
             }
             StoredValue::At(pointer) => {
                 let entry = self.shared.entry(&pointer)?;

@@ -3,11 +3,13 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 /// The block was read since the table was opened, and it is not compressed.
 const RAW: u8 = 1;
+/// The block was read since the table was opened, and it is compressed.
+const COMPRESSED: u8 = 4;
 /// The checksum of the block was verified since the table was opened.
 const VERIFIED: u8 = 2;
 
-/// The state of each data block of an open table: a set of [`RAW`] and [`VERIFIED`]. The list is
-/// empty if the table is not mapped.
+/// The state of each data block of an open table: a set of [`RAW`], [`VERIFIED`], [`COMPRESSED`].
+/// The list is empty if the table is not mapped.
 pub(super) struct BlockStates(Box<[AtomicU8]>);
 
 impl BlockStates {
@@ -21,12 +23,18 @@ impl BlockStates {
         self.0.len()
     }
 
-    /// Records that block `at` was read and is not compressed. Returns whether lookups may read it
-    /// through the mapping from now on.
-    pub fn admit(&self, at: usize, is_verified: bool) -> bool {
+    /// Records that block `at` was read. Returns whether lookups may read it through the mapping
+    /// from now on.
+    pub fn admit(&self, at: usize, is_raw: bool, is_verified: bool) -> bool {
         let Some(state) = self.0.get(at) else { return false };
-        state.fetch_or(if is_verified { RAW | VERIFIED } else { RAW }, Relaxed);
-        true
+        let form = if is_raw { RAW } else { COMPRESSED };
+        state.fetch_or(if is_verified { form | VERIFIED } else { form }, Relaxed);
+        is_raw
+    }
+
+    /// Returns whether block `at` is known to be compressed.
+    pub fn is_compressed(&self, at: usize) -> bool {
+        self.0.get(at).is_none_or(|state| state.load(Relaxed) & COMPRESSED != 0)
     }
 
     /// Returns whether block `at` may be read through the mapping.

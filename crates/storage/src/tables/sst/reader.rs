@@ -51,7 +51,9 @@ impl Reader {
         identity::check(&*source, &tail, &setup.order, meta)?;
         let (id, bounds) = (meta.id, [meta.smallest.clone(), meta.largest.clone()]);
         let (order, policy, uid) = (setup.order.clone(), setup.filter.clone(), budget.blocks.new_uid());
-        let mapped = BlockStates::new(if source.mapping().is_some() { tail.index.len() } else { 0 });
+        // A search in another order needs blocks in memory of their own.
+        let is_searched = source.mapping().is_some() && setup.order.is_bytewise();
+        let mapped = BlockStates::new(if is_searched { tail.index.len() } else { 0 });
         let mut tail_held = budget.hold(Holder::Tails);
         tail_held.set((tail.byte_len() + mapped.byte_len()) as u64);
         Ok(Reader { id, source, order, policy, tail, budget, bounds, mapped, uid, _tail_held: tail_held })
@@ -81,12 +83,12 @@ impl Reader {
 
     /// Returns whether [`Reader::get`] would read a block. If so, starts to load that block from
     /// the device, or from memory into the processor's caches.
-    pub fn expect(&self, lookup: &[u8]) -> Result<bool> {
+    pub fn expect(&self, lookup: &[u8], how: TableReadOptions) -> Result<bool> {
         let Some((at, handle)) = self.block_for(lookup) else { return Ok(false) };
-        let (sealed, how) = (self.sealed(handle)?, TableReadOptions { verify: false, fill_cache: true });
+        let sealed = self.sealed(handle)?;
         if let Some(mapping) = self.mapping_for(at, &sealed, how) {
             mapping.prefetch(sealed);
-        } else if self.cached(handle, false).is_none() {
+        } else if self.cached(handle, how.verify).is_none() {
             self.source.expect(sealed);
         }
         Ok(true)
@@ -149,23 +151,26 @@ impl Reader {
         self.tail.properties.clone()
     }
 
-    /// Returns the data block at position `at` of the index. The block is copied from the mapping
-    /// of the table or taken from the cache; otherwise it is read. The checksum of a block that is
-    /// in memory is not verified again.
+    /// Returns the data block at position `at` of the index, from the cache if possible. The
+    /// checksum of a cached block is not verified again.
     pub(super) fn block(&self, at: usize, handle: Handle, how: TableReadOptions) -> Result<Arc<Block>> {
-        if let Some(contents) = self.copy_mapped(at, handle, how) {
-            return self.decode(handle, contents).map(Arc::new);
-        }
         if let Some(block) = self.cached(handle, how.verify) {
             return Ok(block);
         }
-        let sealed = self.source.read(self.sealed(handle)?)?;
+        let range = self.sealed(handle)?;
+        let sealed = self.source.read(range.clone())?;
         let is_raw = is_stored_raw(&sealed);
         let block = Arc::new(self.open_data(handle, sealed, how)?);
-        if how.fill_cache && !self.admit_mapped(at, is_raw, how.verify) {
-            self.budget.blocks.insert((self.uid, handle.offset), block.clone(), how.verify);
+        if how.fill_cache && !self.admit_mapped(at, &range, is_raw, how.verify) {
+            self.cache(handle, block.clone(), how.verify);
         }
         Ok(block)
+    }
+
+    /// Inserts the block at `handle` into the block cache. `is_verified` is whether its checksum
+    /// was verified.
+    pub(super) fn cache(&self, handle: Handle, block: Arc<Block>, is_verified: bool) {
+        self.budget.blocks.insert((self.uid, handle.offset), block, is_verified);
     }
 
     /// Returns the block at `handle` if it is cached. If `verified` is set, only a block whose
@@ -205,7 +210,7 @@ impl Reader {
     }
 
     /// Decodes the contents of the block at `handle`.
-    fn decode(&self, handle: Handle, contents: Bytes) -> Result<Block> {
+    pub(super) fn decode(&self, handle: Handle, contents: Bytes) -> Result<Block> {
         Block::of_sorted_keys(contents, &self.order).map_err(self.corrupt_at(handle.offset))
     }
 

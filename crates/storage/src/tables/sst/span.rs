@@ -1,7 +1,8 @@
 //! Sequential reads of data blocks with read-ahead. One system call reads several adjacent blocks,
 //! a span. The spans grow while the iteration continues in one direction.
 //!
-//! The first two blocks of an iteration are read one by one and enter the block cache. A short
+//! The first two blocks of an iteration are read one by one, through the mapping of the table if
+//! their pages are in memory, and enter the block cache. A short
 //! range scan therefore reads no more than it returns. If the iteration continues into adjacent
 //! blocks, it is treated as a long scan. The first span has [`BYTES_MIN`] bytes, and each further
 //! span is twice as long, up to [`BYTES_MAX`]. Blocks of spans stay in the read-ahead buffer and
@@ -49,11 +50,14 @@ impl Spans {
         if let Some(sealed) = self.within(&wanted) {
             return table.open_data(handle, sealed, how).map(Arc::new);
         }
-        if self.neighbours <= SINGLES || wanted.end - wanted.start >= BYTES_MAX {
-            return table.block(at, handle, how);
-        }
         if let Some(block) = table.cached(handle, how.verify) {
             return Ok(block);
+        }
+        if self.neighbours <= SINGLES {
+            return table.block_for_cursor(at, handle, how);
+        }
+        if wanted.end - wanted.start >= BYTES_MAX {
+            return table.block(at, handle, how);
         }
         self.read(table, &wanted, back)?;
         match self.within(&wanted) {
