@@ -20,8 +20,8 @@ use terrace_storage::{DurabilityMode, FilterForm, WalWriteMode};
 pub const PRESETS: &[(&str, &str)] = &[
     (
         "default",
-        "Block SSTables in LevelDB's format, tuned for speed: larger memtables, whole-table filters, mapped reads, pipelined \
-         writes to a mapped WAL, batch syncs in new stores",
+        "Block SSTables in LevelDB's format, tuned for speed: large memtables, table filters, mapped reads and WALs, pipelined \
+         writes, batch syncs in new stores",
     ),
     ("leveldb", "LevelDB's design and numbers: each SSTable synced when finished, seek compaction, no filters"),
     ("bundled", "`default` with all output SSTables of a compaction in one file; LevelDB refuses such a store"),

@@ -161,22 +161,23 @@ impl Mapping {
     #[inline]
     pub fn prefetch(&self, range: Range<u64>) {
         let range = range.start..range.end.min(range.start.saturating_add(PREFETCH_BYTES_MAX));
-        for line in self.bytes_at(range).unwrap_or_default().chunks(CACHE_LINE_BYTES) {
+        let lines = self.bytes_at(range).unwrap_or_default().as_ptr_range();
+        let mut line = lines.start;
+        while line < lines.end {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: every x86-64 processor has the prefetch instruction. The instruction changes
             // no program state and never faults.
             unsafe {
                 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-                _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast());
+                _mm_prefetch::<_MM_HINT_T0>(line.cast());
             }
             #[cfg(target_arch = "aarch64")]
             // SAFETY: every AArch64 processor has the prefetch instruction. The instruction never
             // faults, and it changes no register and no flag.
             unsafe {
-                std::arch::asm!("prfm pldl1keep, [{}]", in(reg) line.as_ptr(), options(readonly, nostack, preserves_flags));
+                std::arch::asm!("prfm pldl1keep, [{}]", in(reg) line, options(readonly, nostack, preserves_flags));
             }
-            #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-            let _ = line;
+            line = line.wrapping_add(CACHE_LINE_BYTES);
         }
     }
 

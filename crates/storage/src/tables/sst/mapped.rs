@@ -97,6 +97,15 @@ impl Reader {
         mapping.look(contents, <[u8]>::to_vec).map(Bytes::from)
     }
 
+    /// Returns `how` without the verification of block `at` if its checksum was verified since the
+    /// table was opened and mapped. Background readers always verify.
+    pub(super) fn unverified(&self, at: usize, how: TableReadOptions) -> TableReadOptions {
+        let is_known = how.fill_cache
+            && self.mapped.is_admitted(at, true)
+            && self.source.mapping().is_some_and(|mapping| mapping.is_trusted());
+        TableReadOptions { verify: how.verify && !is_known, ..how }
+    }
+
     /// Records that the reader has read block `at`. Returns whether later reads of the block use
     /// the mapping, so that the block need not be cached.
     pub(super) fn admit_mapped(&self, at: usize, sealed: &Range<u64>, is_raw: bool, is_verified: bool) -> bool {

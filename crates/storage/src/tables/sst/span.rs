@@ -48,7 +48,7 @@ impl Spans {
         self.neighbours = self.neighbours.saturating_add(1);
         self.last = wanted.clone();
         if let Some(sealed) = self.within(&wanted) {
-            return table.open_data(handle, sealed, how).map(Arc::new);
+            return table.open_data(handle, sealed, table.unverified(at, how)).map(Arc::new);
         }
         if let Some(block) = table.cached(handle, how.verify) {
             return Ok(block);
@@ -61,7 +61,7 @@ impl Spans {
         }
         self.read(table, &wanted, back)?;
         match self.within(&wanted) {
-            Some(sealed) => table.open_data(handle, sealed, how).map(Arc::new),
+            Some(sealed) => table.open_data(handle, sealed, table.unverified(at, how)).map(Arc::new),
             None => table.block(at, handle, how),
         }
     }
