@@ -93,7 +93,7 @@ speed: ## measures the speed of a virtual SSD in memory and the cost of recordin
 peers: ## fetches and builds LevelDB and RocksDB for `make bench`, once; RocksDB takes half an hour
 	@scripts/peers.sh
 
-bench: ## compares Terrace (two presets), LevelDB and RocksDB in about five minutes; writes the table into docs/benchmarks.md
+bench: ## compares Terrace (two durability modes), LevelDB and RocksDB in about five minutes; writes the table into docs/benchmarks.md
 	cargo build --release -p terrace-cli
 	target/release/terrace bench --engine terrace,terrace:default+durability=auto,leveldb,rocksdb --rounds 3 \
 	  --workload fillseq,fillrandom,overwrite,readrandom,readseq,readreverse,seekrandom \

@@ -376,6 +376,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn paranoid_checks_read_no_mapping() {
+        let mut options = Options::default();
+        assert!(options.setup().allow_mmap_reads);
+        options.paranoid_checks = true;
+        assert!(!options.setup().allow_mmap_reads, "a mapped block is verified only once");
+    }
+
+    #[test]
     fn values_round_trip_through_text_and_errors_name_the_option() {
         let mut options = Options::default();
         for option in Options::default().describe() {

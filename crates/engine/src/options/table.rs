@@ -249,8 +249,9 @@ declare_options! {
 
         /// Maps SSTables into memory, so that point lookups and seeks need no system calls.
         ///
-        /// Reads use the mapping if a block is not compressed and its pages are in memory; they do
-        /// not fill the block cache. Only the first read of a block verifies its checksum. If many
+        /// Reads use the mapping if a block is not compressed and its pages are in memory. Point
+        /// lookups then do not fill the block cache. With `verify_checksums`, the first read of a
+        /// block after its SSTable was opened verifies the checksum. If many
         /// pages are missing, because the SSTables are larger than the free memory, the store uses
         /// system calls and the block cache until they fit again. A page that cannot be read is an
         /// error: the first open of an SSTable installs a handler for the signal SIGBUS, which

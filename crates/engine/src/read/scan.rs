@@ -74,8 +74,7 @@ impl ReadOptions {
 
     /// Sets whether to verify the checksum of every block that is read from storage. Default true.
     /// If false, a read may return damaged bytes as a value. The option does not apply to blocks in
-    /// the block cache, nor to blocks that were verified through the mapping of an SSTable since it
-    /// was opened.
+    /// the block cache, nor to blocks that were verified since their SSTable was opened and mapped.
     pub fn verify_checksums(mut self, yes: bool) -> ReadOptions {
         self.verify_checksums = yes;
         self

@@ -172,6 +172,9 @@ impl Engine for Terrace {
         if self.base.wal_write_mode == WalWriteMode::Map {
             all.push("writes its WAL through a memory mapping".into());
         }
+        if self.base.allow_mmap_reads {
+            all.push("reads SSTables through memory mappings".into());
+        }
         all.extend(self.own.iter().map(|(option, value)| format!("{option} is {value} instead of the common setting")));
         all
     }

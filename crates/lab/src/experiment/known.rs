@@ -50,6 +50,7 @@ pub const LIST: &[(&str, &str)] = &[
     known!("bars-value-log"),
     known!("bars-value-log-100"),
     known!("bars-directory-tables"),
+    known!("bars-reads"),
     known!("bars-threads"),
     known!("bars-open"),
     known!("bars-growth"),

@@ -61,7 +61,7 @@ impl TableMeta {
 #[derive(Clone, Copy, Debug)]
 pub struct TableReadOptions {
     /// Whether to verify the checksum of every block, unless the block was verified when it entered
-    /// the block cache, or was verified through the mapping since the table was opened.
+    /// the block cache, or was verified since the table was opened and mapped.
     pub verify: bool,
     /// Whether to insert blocks into the block cache. Blocks of a cursor's read-ahead are never
     /// inserted. A caller that reads a table only once sets this to false. Blocks are then also not

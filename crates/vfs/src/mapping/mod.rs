@@ -138,7 +138,7 @@ impl Mapping {
     }
 
     /// Returns whether all pages of `range` are in memory, so that a read waits for no device.
-    /// Ranges of more than [`PAGES_MAX`] pages count as missing. The process must own the file or
+    /// Ranges of more than 17 pages count as missing. The process must own the file or
     /// have the permission to write it; otherwise the kernel reports all pages as resident.
     pub fn is_resident(&self, range: Range<u64>) -> bool {
         let Some(bytes) = self.bytes_at(range) else { return false };
@@ -157,7 +157,7 @@ impl Mapping {
 
     /// Starts to load the bytes of the file at `range` into the processor's caches, if the
     /// architecture allows. Pages that are not in memory are skipped, and so are bytes after the
-    /// first [`PREFETCH_BYTES_MAX`], which would evict others from the caches.
+    /// first 8 KiB, which would evict others from the caches.
     #[inline]
     pub fn prefetch(&self, range: Range<u64>) {
         let range = range.start..range.end.min(range.start.saturating_add(PREFETCH_BYTES_MAX));
@@ -239,5 +239,31 @@ mod tests {
         assert_eq!(read_at(&file, 9_999, 2).unwrap_err().kind(), ErrorKind::UnexpectedEof);
         assert!(read_at(&file, u64::MAX - 5, 2).is_err());
         assert!(Mapping::of(&tempfile::tempfile().unwrap()).unwrap().is_none());
+    }
+
+    const CHILD: &str = "TERRACE_TEST_DISTRUST";
+
+    /// Not a test: a child process, because a failed sync concerns all mappings of a process.
+    #[test]
+    fn child_that_distrusts_its_mappings() {
+        if std::env::var_os(CHILD).is_none() {
+            return;
+        }
+        let (file, _) = file_of(10_000);
+        let mapping = Mapping::of(&file).unwrap().unwrap();
+        assert!(checked(Ok::<(), ()>(())).is_ok() && mapping.look(0..1, <[u8]>::len).is_some());
+        assert!(checked(Err::<(), _>(ErrorKind::StorageFull)).is_err());
+        assert!(mapping.look(0..1, <[u8]>::len).is_none());
+        assert!(Mapping::of(&file).unwrap().unwrap().look(0..1, <[u8]>::len).is_some(), "a new mapping");
+        println!("distrusted");
+    }
+
+    #[test]
+    fn a_failed_sync_ends_the_use_of_mappings() {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "mapping::tests::child_that_distrusts_its_mappings", "--nocapture"]).env(CHILD, "");
+        let output = child.output().unwrap();
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && shown.contains("distrusted"), "{shown}");
     }
 }

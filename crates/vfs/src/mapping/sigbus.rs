@@ -53,10 +53,12 @@ extern "C" fn page_missing(signal: c_int, info: *mut siginfo_t, context: *mut c_
     let (address, code) = unsafe { ((*info).si_addr() as usize, (*info).si_code) };
     // The interrupted code may be about to read `errno`.
     let errno = Errno::last_raw();
-    // Other codes are of signals that no access of this thread has caused.
-    let is_fault = [libc::BUS_ADRERR, libc::BUS_OBJERR, libc::BUS_MCEERR_AR].contains(&code);
-    if !(is_fault && MAPPINGS.contains(address) && replace_page(address)) {
-        if is_fault && (WINDOWS.contains(address) || MAPPINGS.contains(address)) {
+    // Signals that a process has sent, and reports of memory that no access has reached, are no
+    // faults of this thread.
+    let is_fault = code > 0 && code != libc::BUS_MCEERR_AO;
+    let is_page = [libc::BUS_ADRERR, libc::BUS_OBJERR, libc::BUS_MCEERR_AR].contains(&code);
+    if !(is_page && MAPPINGS.contains(address) && replace_page(address)) {
+        if is_page && (WINDOWS.contains(address) || MAPPINGS.contains(address)) {
             print_file_of(address as u64);
         }
         pass_on(signal, info, context, is_fault);

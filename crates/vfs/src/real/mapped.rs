@@ -239,7 +239,7 @@ impl WriteFile for MappedFile {
     }
 
     fn write_back(&self) -> io::Result<()> {
-        kernel::write_back(&self.file)
+        crate::mapping::checked(kernel::write_back(&self.file))
     }
 }
 

@@ -177,7 +177,7 @@ impl Blocks for TableBlocks {
     }
 
     fn stored(&self, data: &mut BlockCursor) -> Result<Option<Bytes>> {
-        let sealed = self.spans.sealed().filter(|_| self.how.verify);
+        let sealed = self.spans.sealed();
         let (Some(bound), Some(sealed)) = (self.bound(), sealed) else { return Ok(None) };
         let (order, mut fits) = (&self.table.order, false);
         self.step(data, |data| {

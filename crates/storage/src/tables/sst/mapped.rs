@@ -34,7 +34,14 @@ impl Reader {
             return None;
         }
         let mapping = self.source.mapping().filter(|mapping| mapping.is_trusted())?;
-        let allows = self.budget.residency.allows(|| mapping.is_resident(sealed.clone()));
+        let allows = self.budget.residency.allows(|| {
+            let is_resident = mapping.is_resident(sealed.clone());
+            if !is_resident {
+                // A block that the cache serves would otherwise count as missing for ever.
+                self.source.expect(sealed.clone());
+            }
+            is_resident
+        });
         (allows && (is_admitted || self.admits_resident(mapping, at, sealed, how))).then_some(mapping)
     }
 
@@ -79,10 +86,10 @@ impl Reader {
         Ok(Some(Some(Found { seq, kind, value: Bytes::from(value.to_vec()) })))
     }
 
-    /// Returns block `at` for a cursor, which needs the block in memory of its own. The block is
-    /// copied from the mapping and cached; otherwise it is read.
-    pub(super) fn block_for_cursor(&self, at: usize, handle: Handle, how: TableReadOptions) -> Result<Arc<Block>> {
-        let Some(contents) = self.copy_mapped(at, handle, how) else { return self.block(at, handle, how) };
+    /// Returns block `at`, which is not cached, in memory of its own, as cursors need it. The block
+    /// is copied from the mapping and cached; otherwise it is read.
+    pub(super) fn owned_block(&self, at: usize, handle: Handle, how: TableReadOptions) -> Result<Arc<Block>> {
+        let Some(contents) = self.copy_mapped(at, handle, how) else { return self.read_block(at, handle, how) };
         let block = Arc::new(self.decode(handle, contents)?);
         self.cache(handle, block.clone(), how.verify);
         Ok(block)
@@ -98,9 +105,11 @@ impl Reader {
     }
 
     /// Returns `how` without the verification of block `at` if its checksum was verified since the
-    /// table was opened and mapped. Background readers always verify.
+    /// table was opened and mapped, and if the table is in memory. Background readers always
+    /// verify.
     pub(super) fn unverified(&self, at: usize, how: TableReadOptions) -> TableReadOptions {
         let is_known = how.fill_cache
+            && self.budget.residency.uses_mappings()
             && self.mapped.is_admitted(at, true)
             && self.source.mapping().is_some_and(|mapping| mapping.is_trusted());
         TableReadOptions { verify: how.verify && !is_known, ..how }

@@ -66,7 +66,10 @@ impl Reader {
         let found = match self.find_mapped(at, handle, lookup, how) {
             Some(found) => found,
             None => {
-                let block = self.block(at, handle, how)?;
+                let block = match self.cached(handle, how) {
+                    Some(block) => block,
+                    None => self.owned_block(at, handle, how)?,
+                };
                 block.find(&self.order, lookup).and_then(|found| to_found(found, block))
             }
         };
@@ -88,7 +91,7 @@ impl Reader {
         let sealed = self.sealed(handle)?;
         if let Some(mapping) = self.mapping_for(at, &sealed, how) {
             mapping.prefetch(sealed);
-        } else if self.cached(handle, how.verify).is_none() {
+        } else if self.cached(handle, how).is_none() {
             self.source.expect(sealed);
         }
         Ok(true)
@@ -151,12 +154,9 @@ impl Reader {
         self.tail.properties.clone()
     }
 
-    /// Returns the data block at position `at` of the index, from the cache if possible. The
-    /// checksum of a cached block is not verified again.
-    pub(super) fn block(&self, at: usize, handle: Handle, how: TableReadOptions) -> Result<Arc<Block>> {
-        if let Some(block) = self.cached(handle, how.verify) {
-            return Ok(block);
-        }
+    /// Reads the data block at position `at` of the index by a system call. Caches it, unless later
+    /// lookups will use the mapping of the table.
+    pub(super) fn read_block(&self, at: usize, handle: Handle, how: TableReadOptions) -> Result<Arc<Block>> {
         let range = self.sealed(handle)?;
         let sealed = self.source.read(range.clone())?;
         let is_raw = is_stored_raw(&sealed);
@@ -173,10 +173,14 @@ impl Reader {
         self.budget.blocks.insert((self.uid, handle.offset), block, is_verified);
     }
 
-    /// Returns the block at `handle` if it is cached. If `verified` is set, only a block whose
-    /// checksum was verified is returned.
-    pub(super) fn cached(&self, handle: Handle, verified: bool) -> Option<Arc<Block>> {
-        self.budget.blocks.get((self.uid, handle.offset), verified)
+    /// Returns the block at `handle` if it is cached. If reads verify, only a block whose checksum
+    /// was verified is returned. Background readers of a mapped table get no cached blocks, because
+    /// the checksum of such a block was verified earlier than the bytes were copied.
+    pub(super) fn cached(&self, handle: Handle, how: TableReadOptions) -> Option<Arc<Block>> {
+        if !how.fill_cache && self.source.mapping().is_some() {
+            return None;
+        }
+        self.budget.blocks.get((self.uid, handle.offset), how.verify)
     }
 
     /// Returns an upper bound of the keys in block `at`, which must exist: its index key, or the

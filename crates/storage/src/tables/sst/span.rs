@@ -1,12 +1,12 @@
 //! Sequential reads of data blocks with read-ahead. One system call reads several adjacent blocks,
 //! a span. The spans grow while the iteration continues in one direction.
 //!
-//! The first two blocks of an iteration are read one by one, through the mapping of the table if
-//! their pages are in memory, and enter the block cache. A short
-//! range scan therefore reads no more than it returns. If the iteration continues into adjacent
-//! blocks, it is treated as a long scan. The first span has [`BYTES_MIN`] bytes, and each further
-//! span is twice as long, up to [`BYTES_MAX`]. Blocks of spans stay in the read-ahead buffer and
-//! do not enter the cache.
+//! The first two blocks of an iteration are read one by one. They are copied from the mapping of
+//! the table if their pages are in memory, and enter the block cache unless later reads use the
+//! mapping. A short range scan therefore reads no more than it returns. If the iteration continues
+//! into adjacent blocks, it is treated as a long scan. The first span has [`BYTES_MIN`] bytes, and
+//! each further span is twice as long, up to [`BYTES_MAX`]. Blocks of spans stay in the read-ahead
+//! buffer and do not enter the cache.
 use super::{
     Reader,
     buffers::{self, Buffer},
@@ -29,8 +29,10 @@ pub(super) struct Spans {
     /// The bytes of the last span, with their offset in the table. `None` until a span is read.
     span: Option<Buffer>,
     begin: u64,
-    /// The range of the last requested block in the table.
+    /// The range of the last requested block in the table, and whether the checksum of its bytes
+    /// is verified if they are in the span.
     last: Range<u64>,
+    is_verified: bool,
     /// Number of consecutive requests for adjacent blocks.
     neighbours: u32,
     /// The size of the last span in bytes; 0 before the first span.
@@ -46,30 +48,31 @@ impl Spans {
             (self.neighbours, self.bytes) = (0, 0);
         }
         self.neighbours = self.neighbours.saturating_add(1);
-        self.last = wanted.clone();
+        let span_how = table.unverified(at, how);
+        (self.last, self.is_verified) = (wanted.clone(), span_how.verify);
         if let Some(sealed) = self.within(&wanted) {
-            return table.open_data(handle, sealed, table.unverified(at, how)).map(Arc::new);
+            return table.open_data(handle, sealed, span_how).map(Arc::new);
         }
-        if let Some(block) = table.cached(handle, how.verify) {
+        if let Some(block) = table.cached(handle, how) {
             return Ok(block);
         }
         if self.neighbours <= SINGLES {
-            return table.block_for_cursor(at, handle, how);
+            return table.owned_block(at, handle, how);
         }
         if wanted.end - wanted.start >= BYTES_MAX {
-            return table.block(at, handle, how);
+            return table.read_block(at, handle, how);
         }
         self.read(table, &wanted, back)?;
         match self.within(&wanted) {
-            Some(sealed) => table.open_data(handle, sealed, table.unverified(at, how)).map(Arc::new),
-            None => table.block(at, handle, how),
+            Some(sealed) => table.open_data(handle, sealed, span_how).map(Arc::new),
+            None => table.read_block(at, handle, how),
         }
     }
 
     /// Returns the last requested block in its stored form. Returns `None` if that block was read
-    /// alone or came from the cache.
+    /// alone, came from the cache, or was not verified.
     pub fn sealed(&self) -> Option<Bytes> {
-        self.within(&self.last)
+        self.within(&self.last).filter(|_| self.is_verified)
     }
 
     fn within(&self, wanted: &Range<u64>) -> Option<Bytes> {
