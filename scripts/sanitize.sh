@@ -24,6 +24,7 @@ address() {
 thread() {
   export CARGO_TARGET_DIR=$target/thread RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer"
   export TSAN_OPTIONS="suppressions=$PWD/scripts/tsan.txt halt_on_error=1"
+  cargo +nightly test --target "$host" -p terrace-vfs --lib -- mapping::
   cargo +nightly test --target "$host" -p terrace --lib
   cargo +nightly test --target "$host" -p terrace --test it -- concurrency:: group::
 }

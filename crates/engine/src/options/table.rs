@@ -251,15 +251,15 @@ declare_options! {
         ///
         /// Reads use the mapping if a block is not compressed and its pages are in memory. Point
         /// lookups then do not fill the block cache. With `verify_checksums`, the first read of a
-        /// block after its SSTable was opened verifies the checksum. If many
-        /// pages are missing, because the SSTables are larger than the free memory, the store uses
-        /// system calls and the block cache until they fit again. A page that cannot be read is an
-        /// error: the first open of an SSTable installs a handler for the signal SIGBUS, which
-        /// passes signals for other addresses to the previous handler. If the calling thread blocks
-        /// SIGBUS, such a page ends the process. SSTables that are opened after another part of the
-        /// program has replaced the handler are not mapped. The option has no effect with
-        /// `paranoid_checks`, with a comparator, on stores that are not in directories or are open
-        /// for reading only, on bundled SSTables, and above 16,384 mappings of the process. After
+        /// block after its SSTable was opened verifies the checksum. If many pages are missing,
+        /// because the SSTables are larger than the free memory, the store uses system calls and
+        /// the block cache until they fit again. A page that cannot be read is an error: the first
+        /// open of an SSTable installs a handler for the signal SIGBUS, which passes signals for
+        /// other addresses to the previous handler. If the calling thread blocks SIGBUS, such a
+        /// page ends the process. SSTables that are opened after another part of the program has
+        /// replaced the handler are not mapped. The option has no effect with `paranoid_checks`,
+        /// with a comparator, on stores that are not in directories or are open for reading only,
+        /// on bundled SSTables, and above 16,384 mappings of the process. After
         /// `mlockall(MCL_FUTURE)`, turn the option off: the kernel would read each SSTable whole.
         allow_mmap_reads: bool = false, alias "use_mmap_reads";
     }

@@ -192,8 +192,8 @@ impl Mapping {
         // SAFETY: the pages stay mapped as long as `self` exists, and nothing writes the file. The
         // handler of SIGBUS may replace an unreadable page by zeros. The bytes of the page then
         // change while this reference exists, but only when a device fails in this moment, and
-        // `look` discards what was computed from them. The code that gets the reference decodes
-        // untrusted bytes, with all accesses checked. This relies on the compiler not reading a
+        // `look` discards the result of such a read. The closure of `look` decodes untrusted
+        // bytes, with all accesses checked. This relies on the compiler not reading a
         // length again after its check, as every memory-mapped store does.
         let all = unsafe { std::slice::from_raw_parts(self.at.cast::<u8>(), self.bytes) };
         all.get(usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?)

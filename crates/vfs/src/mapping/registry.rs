@@ -166,6 +166,30 @@ mod tests {
         assert!(!(0..1000).any(|number| REGISTRY.contains(at(number))));
     }
 
+    /// Threads register and remove ranges while another one searches, as the handler of SIGBUS
+    /// does.
+    #[test]
+    fn a_search_finds_a_registered_range_while_others_come_and_go() {
+        static REGISTRY: Registry = Registry::new();
+        let lasting = REGISTRY.register(1 << 40, UNIT).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 1..4 {
+                scope.spawn(move || {
+                    for number in 0..2000 {
+                        let address = (1 << 40) + (thread * 10_000 + number) * UNIT;
+                        let range = REGISTRY.register(address, UNIT).unwrap();
+                        assert!(REGISTRY.contains(address));
+                        drop(range);
+                        assert!(!REGISTRY.contains(address));
+                    }
+                });
+            }
+            (0..2000).for_each(|_| assert!(REGISTRY.contains(1 << 40) && !REGISTRY.contains((1 << 40) - 1)));
+        });
+        drop(lasting);
+        assert!(!REGISTRY.contains(1 << 40));
+    }
+
     #[test]
     fn ranges_that_do_not_fit_are_not_registered() {
         assert_eq!(pack(1 << 48, 1), None);

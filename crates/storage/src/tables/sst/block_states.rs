@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 /// The block was read since the table was opened, and it is not compressed.
 const RAW: u8 = 1;
 /// The block was read since the table was opened, and it is compressed.
-const COMPRESSED: u8 = 4;
+const COMPRESSED: u8 = 2;
 /// The checksum of the block was verified since the table was opened.
-const VERIFIED: u8 = 2;
+const VERIFIED: u8 = 4;
 
-/// The state of each data block of an open table: a set of [`RAW`], [`VERIFIED`], [`COMPRESSED`].
-/// The list is empty if the table is not mapped.
+/// The state of each data block of an open table: a set of [`RAW`], [`COMPRESSED`] and
+/// [`VERIFIED`]. The list is empty if the table is not mapped.
 pub(super) struct BlockStates(Box<[AtomicU8]>);
 
 impl BlockStates {

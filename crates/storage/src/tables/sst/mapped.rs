@@ -13,27 +13,26 @@ use std::{ops::Range, sync::Arc};
 use terrace_format::{
     Corrupt,
     block::{Block, Bytes},
-    footer::{BLOCK_TRAILER_BYTES, Handle, open_block},
+    footer::{Handle, open_block},
 };
 use terrace_vfs::Mapping;
 
-/// Maximum size of a block, with its trailer, that is read through the mapping.
+/// Maximum size of a block that is read through the mapping.
 const BLOCK_BYTES_MAX: u64 = 64 << 10;
 
 impl Reader {
-    /// Returns the mapping if block `at`, in the range `sealed`, should be read through it. Blocks
-    /// of more than [`BLOCK_BYTES_MAX`] are cached instead, because a seek would copy the whole
-    /// block.
+    /// Returns the mapping if block `at` should be read through it. Blocks of more than
+    /// [`BLOCK_BYTES_MAX`] are cached instead, because a seek would copy the whole block.
     #[inline]
-    pub(super) fn mapping_for(&self, at: usize, sealed: &Range<u64>, how: TableReadOptions) -> Option<&Mapping> {
-        if !how.fill_cache || sealed.end - sealed.start > BLOCK_BYTES_MAX {
+    pub(super) fn mapping_for(&self, at: usize, handle: Handle, how: TableReadOptions) -> Option<&Mapping> {
+        if !how.fill_cache || handle.bytes > BLOCK_BYTES_MAX {
             return None;
         }
         let is_admitted = self.mapped.is_admitted(at, how.verify);
         if !is_admitted && self.mapped.is_compressed(at) {
             return None;
         }
-        let mapping = self.source.mapping().filter(|mapping| mapping.is_trusted())?;
+        let (mapping, sealed) = (self.trusted_mapping()?, handle.offset..handle.end()?);
         let allows = self.budget.residency.allows(|| {
             let is_resident = mapping.is_resident(sealed.clone());
             if !is_resident {
@@ -42,7 +41,11 @@ impl Reader {
             }
             is_resident
         });
-        (allows && (is_admitted || self.admits_resident(mapping, at, sealed, how))).then_some(mapping)
+        (allows && (is_admitted || self.admits_resident(mapping, at, &sealed, how))).then_some(mapping)
+    }
+
+    fn trusted_mapping(&self) -> Option<&Mapping> {
+        self.source.mapping().filter(|mapping| mapping.is_trusted())
     }
 
     /// Verifies block `at` in the mapping if its pages are in memory. Returns whether lookups may
@@ -59,18 +62,16 @@ impl Reader {
         }
     }
 
-    /// Searches block `at` in the mapping. Returns `None` if the block must be read in another way.
+    /// Searches the block at `handle` in the mapping. Returns `None` if the block must be read in
+    /// another way.
     #[inline]
     pub(super) fn find_mapped(
         &self,
-        at: usize,
+        mapping: &Mapping,
         handle: Handle,
         lookup: &[u8],
-        how: TableReadOptions,
     ) -> Option<std::result::Result<Option<Found>, Corrupt>> {
-        let sealed = handle.offset..handle.end()?;
-        let mapping = self.mapping_for(at, &sealed, how)?;
-        let contents = sealed.start..sealed.end - BLOCK_TRAILER_BYTES as u64;
+        let contents = contents_of(handle);
         mapping.prefetch(contents.clone());
         mapping.look(contents, |bytes| self.find_in(bytes, lookup).transpose())?
     }
@@ -86,22 +87,21 @@ impl Reader {
         Ok(Some(Some(Found { seq, kind, value: Bytes::from(value.to_vec()) })))
     }
 
-    /// Returns block `at`, which is not cached, in memory of its own, as cursors need it. The block
-    /// is copied from the mapping and cached; otherwise it is read.
-    pub(super) fn owned_block(&self, at: usize, handle: Handle, how: TableReadOptions) -> Result<Arc<Block>> {
-        let Some(contents) = self.copy_mapped(at, handle, how) else { return self.read_block(at, handle, how) };
-        let block = Arc::new(self.decode(handle, contents)?);
+    /// Returns block `at`, which is not cached, in memory of its own, as cursors need it. With a
+    /// `mapping`, the result of [`Reader::mapping_for`], the block is copied from it and cached;
+    /// otherwise it is read.
+    pub(super) fn owned_block(
+        &self,
+        mapping: Option<&Mapping>,
+        at: usize,
+        handle: Handle,
+        how: TableReadOptions,
+    ) -> Result<Arc<Block>> {
+        let copy = mapping.and_then(|mapping| mapping.look(contents_of(handle), <[u8]>::to_vec));
+        let Some(contents) = copy else { return self.read_block(at, handle, how) };
+        let block = Arc::new(self.decode(handle, Bytes::from(contents))?);
         self.cache(handle, block.clone(), how.verify);
         Ok(block)
-    }
-
-    /// Returns a copy of block `at` from the mapping, without its trailer. Returns `None` if the
-    /// block must be read in another way.
-    fn copy_mapped(&self, at: usize, handle: Handle, how: TableReadOptions) -> Option<Bytes> {
-        let sealed = handle.offset..handle.end()?;
-        let mapping = self.mapping_for(at, &sealed, how)?;
-        let contents = sealed.start..sealed.end - BLOCK_TRAILER_BYTES as u64;
-        mapping.look(contents, <[u8]>::to_vec).map(Bytes::from)
     }
 
     /// Returns `how` without the verification of block `at` if its checksum was verified since the
@@ -111,17 +111,21 @@ impl Reader {
         let is_known = how.fill_cache
             && self.budget.residency.uses_mappings()
             && self.mapped.is_admitted(at, true)
-            && self.source.mapping().is_some_and(|mapping| mapping.is_trusted());
+            && self.trusted_mapping().is_some();
         TableReadOptions { verify: how.verify && !is_known, ..how }
     }
 
     /// Records that the reader has read block `at`. Returns whether later reads of the block use
     /// the mapping, so that the block need not be cached.
-    pub(super) fn admit_mapped(&self, at: usize, sealed: &Range<u64>, is_raw: bool, is_verified: bool) -> bool {
-        if sealed.end - sealed.start > BLOCK_BYTES_MAX {
-            return false;
-        }
-        let is_trusted = self.source.mapping().is_some_and(|mapping| mapping.is_trusted());
-        is_trusted && self.mapped.admit(at, is_raw, is_verified) && self.budget.residency.uses_mappings()
+    pub(super) fn admit_mapped(&self, at: usize, handle: Handle, is_raw: bool, is_verified: bool) -> bool {
+        handle.bytes <= BLOCK_BYTES_MAX
+            && self.trusted_mapping().is_some()
+            && self.mapped.admit(at, is_raw, is_verified)
+            && self.budget.residency.uses_mappings()
     }
+}
+
+/// Returns the range of the block at `handle`, without its trailer.
+fn contents_of(handle: Handle) -> Range<u64> {
+    handle.offset..handle.offset.saturating_add(handle.bytes)
 }

@@ -63,12 +63,13 @@ impl Reader {
     /// and the reader's sequence number.
     pub fn get(&self, lookup: &[u8], how: TableReadOptions) -> Result<Option<Found>> {
         let Some((at, handle)) = self.block_for(lookup) else { return Ok(None) };
-        let found = match self.find_mapped(at, handle, lookup, how) {
+        let mapping = self.mapping_for(at, handle, how);
+        let found = match mapping.and_then(|mapping| self.find_mapped(mapping, handle, lookup)) {
             Some(found) => found,
             None => {
                 let block = match self.cached(handle, how) {
                     Some(block) => block,
-                    None => self.owned_block(at, handle, how)?,
+                    None => self.owned_block(mapping, at, handle, how)?,
                 };
                 block.find(&self.order, lookup).and_then(|found| to_found(found, block))
             }
@@ -89,7 +90,7 @@ impl Reader {
     pub fn expect(&self, lookup: &[u8], how: TableReadOptions) -> Result<bool> {
         let Some((at, handle)) = self.block_for(lookup) else { return Ok(false) };
         let sealed = self.sealed(handle)?;
-        if let Some(mapping) = self.mapping_for(at, &sealed, how) {
+        if let Some(mapping) = self.mapping_for(at, handle, how) {
             mapping.prefetch(sealed);
         } else if self.cached(handle, how).is_none() {
             self.source.expect(sealed);
@@ -157,11 +158,10 @@ impl Reader {
     /// Reads the data block at position `at` of the index by a system call. Caches it, unless later
     /// lookups will use the mapping of the table.
     pub(super) fn read_block(&self, at: usize, handle: Handle, how: TableReadOptions) -> Result<Arc<Block>> {
-        let range = self.sealed(handle)?;
-        let sealed = self.source.read(range.clone())?;
+        let sealed = self.source.read(self.sealed(handle)?)?;
         let is_raw = is_stored_raw(&sealed);
         let block = Arc::new(self.open_data(handle, sealed, how)?);
-        if how.fill_cache && !self.admit_mapped(at, &range, is_raw, how.verify) {
+        if how.fill_cache && !self.admit_mapped(at, handle, is_raw, how.verify) {
             self.cache(handle, block.clone(), how.verify);
         }
         Ok(block)

@@ -57,7 +57,7 @@ impl Spans {
             return Ok(block);
         }
         if self.neighbours <= SINGLES {
-            return table.owned_block(at, handle, how);
+            return table.owned_block(table.mapping_for(at, handle, how), at, handle, how);
         }
         if wanted.end - wanted.start >= BYTES_MAX {
             return table.read_block(at, handle, how);
