@@ -160,7 +160,8 @@ extern "C" fn leveldb_options_set_max_open_files(options: &mut Options, files: c
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_cache(options: &mut Options, cache: Option<&Cache>) {
-    options.numbers.block_cache_size = cache.map_or_else(|| defaults().block_cache_size, |cache| cache.bytes);
+    // A size of 0 would mean: as large as the memory budget allows.
+    options.numbers.block_cache_size = cache.map_or_else(|| defaults().block_cache_size, |cache| cache.bytes.max(1));
 }
 
 #[unsafe(no_mangle)]

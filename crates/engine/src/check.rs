@@ -105,6 +105,7 @@ pub fn check(path: impl AsRef<Path>, options: &Options, deep: bool) -> Result<Ch
 /// # Ok::<(), terrace::Error>(())
 /// ```
 pub fn check_on(storage: &dyn Storage, options: &Options, deep: bool) -> Result<CheckReport> {
+    let options = &options.resolved();
     let found = recover::inspect(storage, options)?;
     let mut report = CheckReport { layout: storage.layout(), last_sequence: found.last.0, ..CheckReport::default() };
     report.torn_wals = found.set_aside.iter().map(|log| log.0).collect();

@@ -197,7 +197,7 @@ pub use recover::{
     salvage_scan::Lost,
 };
 pub use sorted_table::{SortedTable, SortedTableWriter};
-pub use stats::{LevelStatistics, MemoryStatistics, Statistics, ValueLogStatistics, WorkStatistics};
+pub use stats::{LevelStatistics, MemoryStatistics, ReadStatistics, Statistics, ValueLogStatistics, WorkStatistics};
 pub use terrace_format::{
     Comparator, FamilyId, KeyOrder, Layout, Medium, TableForm, Values,
     batch::Op,

@@ -6,8 +6,10 @@
 //! open checks them. Any other option may have another value at each open.
 mod choices;
 mod declare;
+mod memory;
 #[cfg(test)]
 mod page;
+mod parallelism;
 mod table;
 mod text;
 mod value;
@@ -24,10 +26,6 @@ use terrace_format::{
 };
 use terrace_storage::StorageConfig;
 pub(crate) use text::unknown;
-
-/// The smallest `memory_budget`, without memtables. The memory of all memtables is added to this
-/// number.
-const MEMORY_BUDGET_MIN: u64 = 1 << 20;
 
 /// An option: its declaration and its current value.
 #[derive(Clone, Debug)]
@@ -185,6 +183,7 @@ impl Options {
             (self.bloom_bits > 0 && self.order.is_bytewise())
                 .then(|| Arc::new(Bloom::new(self.bloom_bits as u32)) as Arc<dyn FilterPolicy>)
         };
+        let resolved = self.resolved();
         StorageConfig {
             order: self.order.clone(),
             layout: self.layout(),
@@ -194,8 +193,8 @@ impl Options {
             zstd_level: self.zstd_level as i32,
             filter: self.filter.clone().or_else(bloom),
             filter_form: self.filter_form,
-            block_cache_size: self.block_cache_size,
-            memory_budget: Some(self.memory_budget).filter(|bytes| *bytes > 0),
+            block_cache_size: self.block_cache_bytes(),
+            memory_budget: Some(resolved.memory_budget).filter(|bytes| *bytes > 0),
             max_open_files: self.max_open_files as usize,
             min_value_file_size: self.min_value_file_size,
             allow_mmap_reads: self.allow_mmap_reads && !self.paranoid_checks,
@@ -298,13 +297,13 @@ impl Options {
         if self.direct_io && !self.pad_device_writes {
             bad.push("direct_io=true needs pad_device_writes=true: direct I/O writes whole pages".into());
         }
-        let memtables = self.max_write_buffer_number.saturating_mul(self.write_buffer_size);
-        let least = MEMORY_BUDGET_MIN.saturating_add((memtables / 4).saturating_mul(5));
-        if self.memory_budget > 0 && self.memory_budget < least {
-            bad.push(format!(
-                "memory_budget is {}; it must be at least {least}, since memtables take up to {memtables} bytes",
-                self.memory_budget
-            ));
+        for (name, value, least) in [
+            ("memory_budget", self.memory_budget, memory::BUDGET_MIN),
+            ("write_buffer_size", self.write_buffer_size, memory::WRITE_BUFFER_MIN),
+        ] {
+            if (1..least).contains(&value) {
+                bad.push(format!("{name} is {value}; it must be 0 or at least {least}"));
+            }
         }
         if !self.compression.is_available() {
             let name = self.compression.name();

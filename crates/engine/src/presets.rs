@@ -114,8 +114,7 @@ impl Options {
 
 /// Returns the default preset, which has moderate values.
 ///
-/// Memory: memtables take at most 4 × 32 MiB and the block cache 64 MiB. Indexes and filters take
-/// about 1/100 of the size of the open SSTables in addition.
+/// Memory: 128 MiB for memtables (at most 4 × 16 MiB), indexes, filters and cached blocks together.
 ///
 /// Recovery: a crash leaves WALs to replay. They have as many bytes as the memtables held, plus
 /// the bytes of flushed memtables whose SSTables waited for a batch sync.
@@ -128,13 +127,14 @@ impl Options {
 /// a new level (`level_compaction_dynamic_level_bytes`).
 pub(crate) fn default() -> Options {
     let mut options = Options::leveldb_compatible().named("default");
-    options.write_buffer_size = 32 << 20;
+    options.memory_budget = 128 << 20;
+    options.write_buffer_size = 0;
+    options.block_cache_size = 0;
     options.max_write_buffer_number = 4;
     options.memtable_filter = true;
     options.target_file_size = 16 << 20;
     options.max_bytes_for_level_base = 128 << 20;
     options.level_compaction_dynamic_level_bytes = true;
-    options.block_cache_size = 64 << 20;
     options.allow_mmap_reads = true;
     options.bloom_bits = 10;
     options.filter_form = FilterForm::Table;
@@ -150,10 +150,9 @@ pub(crate) fn default() -> Options {
     options.durability = DurabilityMode::Inherit;
     options.unsynced_bytes_limit = 2 << 30;
     options.reserve_bytes = 1 << 20;
-    // These values are for two processors. A machine with more processors needs larger values.
-    options.max_background_compactions = 2;
-    options.base_background_compactions = 1;
-    options.max_subcompactions = 2;
+    options.max_background_compactions = 0;
+    options.base_background_compactions = 0;
+    options.max_subcompactions = 0;
     options.intra_l0_compaction_trigger = 4;
     options.compaction_pri = CompactionPri::MinOverlappingRatio;
     options.copy_whole_blocks = true;

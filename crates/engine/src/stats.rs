@@ -5,15 +5,18 @@ use std::{
     time::Duration,
 };
 use terrace_format::{LEVELS, Layout};
-use terrace_storage::{IoStats, Purpose, Syncs};
+use terrace_storage::{IoStats, Purpose, SAMPLE_EVERY, Syncs};
 
 /// The counters of a store. They are zero when the store is opened.
 #[derive(Debug, Default)]
 pub struct Counters {
     flushes: Work,
     compactions: [Work; LEVELS],
-    stall_nanos: AtomicU64,
+    /// By [`StallCause`].
+    stall_nanos: [AtomicU64; StallCause::ALL.len()],
     stalls: AtomicU64,
+    lookups: AtomicU64,
+    searched_tables: AtomicU64,
     failed_deletions: AtomicU64,
     relocated: AtomicU64,
     given_up: AtomicU64,
@@ -56,10 +59,18 @@ impl Counters {
         self.compactions[level].done(read, written, time);
     }
 
-    /// Counts a write stall that lasted for `time`.
-    pub fn stalled(&self, time: Duration) {
+    /// Counts a write stall with its durations by [`StallCause`].
+    pub fn stalled(&self, times: &[Duration; StallCause::ALL.len()]) {
         self.stalls.fetch_add(1, Relaxed);
-        self.stall_nanos.fetch_add(time.as_nanos() as u64, Relaxed);
+        for (counter, time) in self.stall_nanos.iter().zip(times) {
+            counter.fetch_add(time.as_nanos() as u64, Relaxed);
+        }
+    }
+
+    /// Counts a sample of point lookups, which searched `tables` SSTables.
+    pub fn looked_up(&self, tables: u64) {
+        self.lookups.fetch_add(SAMPLE_EVERY.into(), Relaxed);
+        self.searched_tables.fetch_add(tables * u64::from(SAMPLE_EVERY), Relaxed);
     }
 
     /// Counts `bytes` bytes of batches that tail GC re-appended.
@@ -80,6 +91,36 @@ impl Counters {
     /// Counts an obsolete file that could not be deleted.
     pub fn deletion_failed(&self) {
         self.failed_deletions.fetch_add(1, Relaxed);
+    }
+}
+
+/// The part of the background work that a stalled write waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StallCause {
+    /// Immutable memtables wait for their flush.
+    #[default]
+    Memtables,
+    /// Level 0 has many sorted runs.
+    Level0,
+    /// Levels are larger than their target sizes.
+    CompactionDebt,
+    /// Obsolete files are kept until the files that replace them are durable.
+    Durability,
+}
+
+impl StallCause {
+    /// All causes, in the order of their numbers.
+    pub const ALL: [StallCause; 4] =
+        [StallCause::Memtables, StallCause::Level0, StallCause::CompactionDebt, StallCause::Durability];
+
+    /// Returns the name in statistics.
+    pub fn name(self) -> &'static str {
+        match self {
+            StallCause::Memtables => "memtables",
+            StallCause::Level0 => "level0",
+            StallCause::CompactionDebt => "compaction_debt",
+            StallCause::Durability => "durability",
+        }
     }
 }
 
@@ -136,6 +177,20 @@ impl MemoryStatistics {
     pub fn sum(&self) -> u64 {
         self.memtables + self.tails + self.cursors + self.blocks
     }
+}
+
+/// The reads of a store since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadStatistics {
+    /// The number of point lookups, estimated from a random sample of one in 64.
+    pub lookups: u64,
+    /// The number of SSTables that these lookups searched. An SSTable whose filter excludes the key
+    /// counts too.
+    pub searched_tables: u64,
+    /// The number of blocks that lookups and seeks read from storage one by one, because the blocks
+    /// were neither cached nor mapped. The kernel's page cache may have served them. The readahead
+    /// of scans is not included, nor are reads that do not fill the cache.
+    pub storage_reads: u64,
 }
 
 /// The current state of the value log (the files of separated values). All numbers are 0 in a
@@ -232,6 +287,13 @@ pub struct Statistics {
     pub stalls: u64,
     /// The sum of the durations of write stalls.
     pub stall_time: Duration,
+    /// The sum of the durations of write stalls, by the background work that the writes waited for:
+    /// `memtables` (flushes), `level0`, `compaction_debt`, or `durability` (syncs).
+    pub stall_times: Vec<(&'static str, Duration)>,
+    /// The reads since the store was opened.
+    pub reads: ReadStatistics,
+    /// The time since the store was opened.
+    pub uptime: Duration,
     /// The number of bytes written, by purpose.
     pub bytes_written: Vec<(&'static str, u64)>,
     /// The number and the total duration of syncs, by kind of file.
@@ -251,7 +313,12 @@ impl Statistics {
         }
         self.flushes = counters.flushes.snapshot();
         self.stalls = counters.stalls.load(Relaxed);
-        self.stall_time = Duration::from_nanos(counters.stall_nanos.load(Relaxed));
+        self.stall_times = StallCause::ALL
+            .map(|cause| (cause.name(), Duration::from_nanos(counters.stall_nanos[cause as usize].load(Relaxed))))
+            .to_vec();
+        self.stall_time = self.stall_times.iter().map(|(_, time)| *time).sum();
+        self.reads.lookups = counters.lookups.load(Relaxed);
+        self.reads.searched_tables = counters.searched_tables.load(Relaxed);
         self.failed_deletions = counters.failed_deletions.load(Relaxed);
         self.tables_never_synced = counters.given_up.load(Relaxed);
         self.value_log.relocated_bytes = counters.relocated.load(Relaxed);

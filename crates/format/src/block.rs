@@ -21,6 +21,7 @@ pub use build::{BlockBuilder, common_prefix};
 pub use bytes::Bytes;
 use bytes::Contents;
 pub use cursor::BlockCursor;
+pub use entry::whole_entries;
 
 use crate::{Corrupt, KeyOrder, key::TRAILER_BYTES};
 use std::ops::Range;
@@ -94,6 +95,18 @@ impl<B: Contents> Block<B> {
             return Err(Corrupt::new("block", count_at as u64, "entries without a restart"));
         }
         Ok(Block { bytes: owner, entries_end, restarts, key_bytes_min, order: None })
+    }
+
+    /// Returns the number of restart points.
+    pub fn restarts(&self) -> usize {
+        self.restarts
+    }
+
+    /// Returns the bytes of the entries from restart point `range.start` to the one before restart
+    /// point `range.end`; empty if the block does not have these restart points in this order.
+    pub fn entries_between(&self, range: Range<usize>) -> &[u8] {
+        let offset = |index| if index < self.restarts { self.restart(index) } else { self.entries_end };
+        self.bytes.flat()[..self.entries_end].get(offset(range.start)..offset(range.end)).unwrap_or_default()
     }
 
     /// Returns the offset of restart point `index` as the block stores it. The offset is not

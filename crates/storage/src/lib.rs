@@ -33,7 +33,7 @@ pub use config::{FilterForm, StorageConfig};
 pub use durability::{Completer, DurabilityHandle, DurabilityMode, State};
 pub use error::{Error, Result};
 pub use io_stats::{BlockingScope, IoStats, Purpose, SyncKind, SyncWaitScope, Syncs};
-pub use memory::{Budget, Held, Holder, PooledPages};
+pub use memory::{Budget, Held, Holder, PooledPages, SAMPLE_EVERY, is_sample};
 pub use tables::{Adopted, FinishedTable, TableFile, TableFileWriter};
 pub use terrace_vfs as vfs;
 pub use terrace_vfs::{

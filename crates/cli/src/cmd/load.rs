@@ -29,8 +29,8 @@ const MEMTABLES_BYTES: u64 = 128 << 20;
 /// are not UTF-8 are {"base64":"…"}). Any other line is bad: the load stops with exit status 1 and
 /// names the line, and earlier lines are loaded. --skip-bad skips and counts bad lines. --deletes
 /// treats a key without a value as a delete. The load writes no WAL unless wal_size_limit is set,
-/// so a killed load leaves a prefix of the lines in the store. It uses 128 MiB of memory unless
-/// write_buffer_size or memory_budget is set.
+/// so a killed load leaves a prefix of the lines in the store. With presets without a memory_budget
+/// it uses 128 MiB of memory unless write_buffer_size is set.
 #[derive(clap::Args)]
 pub struct Load {
     #[command(flatten)]
@@ -90,7 +90,7 @@ impl Load {
         let sized = self.store.names("write_buffer_size") || self.store.names("memory_budget");
         let mut log = false;
         let db = self.store.open_or_create_with(|options| {
-            if !sized {
+            if !sized && options.memory_budget == 0 {
                 options.write_buffer_size =
                     options.write_buffer_size.max(MEMTABLES_BYTES / options.max_write_buffer_number);
             }

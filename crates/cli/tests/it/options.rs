@@ -39,7 +39,7 @@ fn a_bad_options_file_is_a_usage_error() {
             &b"block_cache_size=1\nmax_open_tables=7\n"[..],
             "line 2: unknown option max_open_tables; did you mean max_open_files?",
         ),
-        (b"write_buffer_size=1", "write_buffer_size is 1; it must be between"),
+        (b"write_buffer_size=1", "write_buffer_size is 1; it must be 0 or at least 65536"),
         (b"\xff\xfe", "UTF-8"),
     ] {
         fs::write(&file, text).unwrap();

@@ -83,6 +83,7 @@ impl Db {
             recover::check_empty(&*open(OpenMode::Salvage)?, "repair")?;
         }
         // Every check that may refuse the repair runs before any file is created.
+        let options = &options.resolved();
         let scan = StoreScan::of(&*damaged, options)?;
         let fresh = open(OpenMode::Create)?;
         recover::check_empty(&*fresh, "repair")?;

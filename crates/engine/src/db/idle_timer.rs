@@ -8,8 +8,8 @@
 //!
 //! If the store has been idle for a long time and has no work left, the timer stops, so that an
 //! idle store has no thread. The next commit leader starts the timer again.
-use super::make_durable;
-use crate::{state::DbInner, write::WritePath};
+use super::{make_durable, report};
+use crate::{info_log, state::DbInner, write::WritePath};
 use parking_lot::Mutex;
 use std::{
     mem,
@@ -27,6 +27,9 @@ const PERIOD: Duration = Duration::from_millis(250);
 const LONG_IDLE: Duration = Duration::from_millis(400);
 /// Time between two rounds, if the timer does not have to make writes durable.
 const ROUND: Duration = Duration::from_millis(2500);
+
+/// Shortest time between two lines with statistics in the information log.
+const LOG_PERIOD: Duration = Duration::from_secs(60);
 
 /// The idle timer of one store.
 pub struct IdleTimer {
@@ -52,6 +55,8 @@ struct Observed {
     ticks: u32,
     /// The newest sequence number at the last round.
     last_round: u64,
+    /// The time at which the statistics were last written to the information log.
+    logged: Duration,
 }
 
 /// The result of a tick.
@@ -114,6 +119,9 @@ impl IdleTimer {
         }
         let Some(quiet) = found.round else { return };
         shared.storage.budget().rest();
+        if !quiet {
+            self.log_statistics(&shared, now);
+        }
         if quiet && self.makes_durable {
             // An error of the sync is ignored here: the failure has stopped the store, and the
             // store's next write reports it.
@@ -123,6 +131,17 @@ impl IdleTimer {
             shared.storage.budget().empty();
             writes.stop_timer(&shared, SeqNo(newest), || self.has_nothing_to_do(&shared));
         }
+    }
+
+    /// Writes the statistics to the information log, at most once in [`LOG_PERIOD`].
+    fn log_statistics(&self, shared: &DbInner, now: Duration) {
+        let mut observed = self.observed.lock();
+        if now.saturating_sub(observed.logged) < LOG_PERIOD {
+            return;
+        }
+        observed.logged = now;
+        drop(observed);
+        shared.options.log(|| info_log::statistics(&shared.options, &report::statistics(shared)));
     }
 
     /// Returns whether the idle timer can stop because no later tick would find work before the

@@ -30,7 +30,7 @@ mod updates;
 mod write;
 
 use crate::{
-    Error, Result,
+    Error, Result, info_log,
     jobs::commit_edits,
     state::DbInner,
     work::Lane,
@@ -106,9 +106,13 @@ impl Inner {
     /// Ends background work. Callers that still wait for background work get [`Error::Closed`].
     fn shut_down(&self) {
         let mut state = self.shared.state.lock();
-        state.closed = true;
+        let was_closed = std::mem::replace(&mut state.closed, true);
         self.shared.bump_stall_epoch(&state);
         drop(state);
+        if !was_closed && self.writes.is_some() {
+            let shared = &self.shared;
+            shared.options.log(|| info_log::statistics(&shared.options, &report::statistics(shared)));
+        }
         self.shared.changed.notify_all();
         self.shared.work.stop();
         self.shared.waiters.wake(u64::MAX);

@@ -156,7 +156,8 @@ impl Db {
         Db::build(storage.into(), options, Executor::Manual, false)
     }
 
-    fn build(storage: Arc<dyn Storage>, mut options: Options, executor: Executor, read_only: bool) -> Result<Db> {
+    fn build(storage: Arc<dyn Storage>, options: Options, executor: Executor, read_only: bool) -> Result<Db> {
+        let mut options = options.resolved();
         let mut found = match recover::open(&*storage, &options, read_only) {
             Err(full) if full.is_no_space() && !read_only => {
                 storage.reserve(0)?;

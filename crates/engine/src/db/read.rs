@@ -22,7 +22,7 @@ use terrace_format::{
     FamilyId, SeqNo,
     key::{self, Lookup},
 };
-use terrace_storage::placement::TableReadOptions;
+use terrace_storage::{is_sample, placement::TableReadOptions};
 
 /// The read options of a plain [`Db::get`].
 static READ_OPTIONS: ReadOptions = ReadOptions::DEFAULT;
@@ -168,7 +168,13 @@ impl Db {
         let shared = self.shared();
         let (storage, order, ranges) = (&*shared.storage, &shared.order, shared.has_range_tombstones);
         let point_lookup = PointLookup { storage, order, lookup, ranges, resolve, how };
-        get::get(&point_lookup, view, |level, table| shared.on_seek_budget_spent(view.family, level, table))
+        let on_search = |tables| {
+            // The first pass of `multi_get`, which only prefetches, is not counted.
+            if resolve == shared.separates_values && is_sample() {
+                shared.stats.looked_up(tables);
+            }
+        };
+        get::get(&point_lookup, view, on_search, |level, table| shared.on_seek_budget_spent(view.family, level, table))
     }
 
     /// Returns the values of `keys`, each as [`get`](Db::get) returns it. All values are from the

@@ -1,13 +1,14 @@
 //! Reports on the state of a store: levels and statistics.
 use super::Db;
 use crate::{
-    stats::{LevelStatistics, MemoryStatistics, Statistics, ValueLogStatistics},
+    state::DbInner,
+    stats::{LevelStatistics, MemoryStatistics, ReadStatistics, Statistics, ValueLogStatistics},
     version::{
         TableRef, Version,
         segments::{Segment, Segments},
     },
 };
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 use terrace_format::{LEVELS, SeqNo, key};
 use terrace_storage::Budget;
 
@@ -19,6 +20,48 @@ fn memory(budget: &Budget) -> MemoryStatistics {
 fn value_log(segments: &Segments, spared: usize) -> ValueLogStatistics {
     let (count, Segment { bytes, live }) = (segments.referenced().count() as u64, segments.sum());
     ValueLogStatistics { segments: count, bytes, live_bytes: live, spared: spared as u64, relocated_bytes: 0 }
+}
+
+/// Returns the state of the store, and counters since the store was opened.
+pub(super) fn statistics(shared: &DbInner) -> Statistics {
+    let view = shared.view.load_full();
+    let level = |number: usize| LevelStatistics {
+        tables: view.version.trees().map(|(_, tree)| tree.levels[number].tables().count() as u64).sum(),
+        bytes: view.version.trees().map(|(_, tree)| tree.levels[number].bytes()).sum(),
+        ..LevelStatistics::default()
+    };
+    let (pending_edits, retained, pending_deletions, value_log) = {
+        let state = shared.state.lock();
+        let versions = &state.versions;
+        let value_log = value_log(&versions.segments, state.gc.quarantined.len());
+        (versions.pending() as u64, versions.retained(), versions.obsolete_files.waiting() as u64, value_log)
+    };
+    let statistics = Statistics {
+        place: shared.storage.name(),
+        layout: shared.storage.layout(),
+        durability: shared.storage.durability_mode(),
+        preset: shared.options.preset_name(),
+        last_sequence: shared.visible().0,
+        durable_sequence: shared.durable.load(Ordering::Acquire),
+        levels: (0..LEVELS).map(level).collect(),
+        free_bytes: shared.storage.free_bytes(),
+        memtable_bytes: view.all_memtables().map(|mem| mem.charged_bytes()).sum(),
+        memory: memory(shared.storage.budget()),
+        sealed_memtables: view.sealed().map(|(_, memtables)| memtables.len() as u64).sum(),
+        snapshots: shared.snapshots.len() as u64,
+        pending_edits,
+        retained_wal_bytes: retained.log_bytes,
+        shadow_bytes: retained.shadow_bytes,
+        value_log,
+        pending_deletions,
+        torn_wals: shared.torn_wals,
+        lost_files: shared.lost_files,
+        unsynced: shared.storage.unsynced(),
+        reads: ReadStatistics { storage_reads: shared.storage.budget().storage_reads(), ..ReadStatistics::default() },
+        uptime: shared.clock.now(),
+        ..Statistics::default()
+    };
+    statistics.counted(&shared.stats, shared.storage.io_stats())
 }
 
 /// One level of the tree.
@@ -95,42 +138,7 @@ impl Db {
         if !shared.process.is_current() {
             return self.inherited_statistics();
         }
-        let view = shared.view.load_full();
-        let level = |number: usize| LevelStatistics {
-            tables: view.version.trees().map(|(_, tree)| tree.levels[number].tables().count() as u64).sum(),
-            bytes: view.version.trees().map(|(_, tree)| tree.levels[number].bytes()).sum(),
-            ..LevelStatistics::default()
-        };
-        let (pending_edits, retained, pending_deletions, value_log) = {
-            let state = shared.state.lock();
-            let versions = &state.versions;
-            let value_log = value_log(&versions.segments, state.gc.quarantined.len());
-            (versions.pending() as u64, versions.retained(), versions.obsolete_files.waiting() as u64, value_log)
-        };
-        let statistics = Statistics {
-            place: shared.storage.name(),
-            layout: shared.storage.layout(),
-            durability: shared.storage.durability_mode(),
-            preset: shared.options.preset_name(),
-            last_sequence: self.last_sequence(),
-            durable_sequence: self.durable_sequence(),
-            levels: (0..LEVELS).map(level).collect(),
-            free_bytes: shared.storage.free_bytes(),
-            memtable_bytes: view.all_memtables().map(|mem| mem.charged_bytes()).sum(),
-            memory: memory(shared.storage.budget()),
-            sealed_memtables: view.sealed().map(|(_, memtables)| memtables.len() as u64).sum(),
-            snapshots: shared.snapshots.len() as u64,
-            pending_edits,
-            retained_wal_bytes: retained.log_bytes,
-            shadow_bytes: retained.shadow_bytes,
-            value_log,
-            pending_deletions,
-            torn_wals: shared.torn_wals,
-            lost_files: shared.lost_files,
-            unsynced: shared.storage.unsynced(),
-            ..Statistics::default()
-        };
-        statistics.counted(&shared.stats, shared.storage.io_stats())
+        statistics(shared)
     }
 
     /// Returns the values that a forked child can read without a lock. A thread of the parent

@@ -314,6 +314,8 @@ impl Block {
 
 impl Drop for Arena {
     fn drop(&mut self) {
+        // Before the pages return to the page pool, which counts them from then on.
+        self.held.set(0);
         for block in self.blocks.get_mut().drain(..) {
             // SAFETY: the block was made by `Box::into_raw`, and no reference to the block is left.
             // Nodes have nothing to drop.

@@ -81,18 +81,22 @@ declare_options! {
 
         /// Writes messages about an open store into the file `LOG` of its directory.
         ///
-        /// Opens, flushes, compactions, damage and failures get a line each. An open renames the
-        /// previous `LOG` to `LOG.old`. The option applies only to stores in real directories.
+        /// Opens, flushes, compactions, damage and failures get a line each. While the store is
+        /// written, and at its close, the statistics get a line, which `terrace advise` reads. An
+        /// open renames the previous `LOG` to `LOG.old`. The option applies only to stores in real
+        /// directories.
         info_log: bool = true;
     }
 
     "Memtables" {
-        /// Size of a memtable, in memory, at which it is sealed and flushed.
+        /// Size of a memtable, in memory, at which it is sealed and flushed; 0 to derive it from
+        /// `memory_budget`.
         ///
         /// The size is counted as LevelDB's arena counts, plus the memory of range tombstones.
         /// Larger values give fewer and larger SSTables and less compaction, but a slower
-        /// recovery.
-        write_buffer_size: u64 ["bytes"] = 4 * MIB, in 64 * KIB..=4 * GIB;
+        /// recovery. With 0, all memtables together take half of `memory_budget`, and a memtable at
+        /// most 64 MiB; without a budget a memtable takes 32 MiB. Other values are at least 64 KiB.
+        write_buffer_size: u64 ["bytes"] = 4 * MIB, in 0..=4 * GIB;
 
         /// Number of memtables in memory, including the active one, above which writes stall.
         ///
@@ -220,22 +224,27 @@ declare_options! {
     }
 
     "Memory and file descriptors for reads" {
-        /// Capacity of the block cache, which also holds large indexes and filters.
+        /// Limit on the memory of a store: memtables, indexes, filters, caches; 0 for no limit.
+        ///
+        /// The parts share the memory as the load needs it. Memtables take at most half, iterator
+        /// readahead an eighth, indexes and filters half of what memtables leave, and the block
+        /// cache the rest. For SSTables whose index and filter do not fit, only a small part of the
+        /// index is in memory, and lookups read the rest from the file. An eighth of the limit is
+        /// left for what is not counted: the current block of each iterator, buffers of SSTables
+        /// that are being written, and unused memory of the allocator.
+        /// A `write_buffer_size` or `block_cache_size` that needs more raises the limit. Values
+        /// other than 0 are at least 8 MiB.
+        memory_budget: u64 ["bytes"] = 0, in 0..=1024 * TIB;
+
+        /// Capacity of the block cache, which also holds large indexes and filters; 0 to derive it
+        /// from `memory_budget`.
         ///
         /// The cache holds uncompressed blocks. It also holds the indexes and filters of open
         /// SSTables, except for their first 32 MiB. At least a quarter of the cache is reserved
-        /// for blocks. SSTables stay open even if their indexes and filters exceed the rest.
+        /// for blocks. SSTables stay open even if their indexes and filters exceed the rest. With
+        /// 0 the cache takes the memory that the other parts of `memory_budget` leave; without a
+        /// budget it takes 64 MiB.
         block_cache_size: u64 ["bytes"] = 8 * MIB, in 0..=TIB, alias "block_cache";
-
-        /// Limit on memtables, indexes, filters, iterator readahead and cached blocks; 0 for no
-        /// limit.
-        ///
-        /// The block cache uses the memory that the other parts leave, but at most
-        /// `block_cache_size`. If the indexes and filters of open SSTables take too much of the
-        /// limit, SSTables are closed. The limit does not include the current block of each
-        /// iterator, and the buffers of SSTables that are being written. A limit must be at least
-        /// 1 MiB plus 5/4 of `max_write_buffer_number` × `write_buffer_size`.
-        memory_budget: u64 ["bytes"] = 0, in 0..=1024 * TIB;
 
         /// Number of SSTables that are kept open.
         ///
@@ -379,8 +388,15 @@ declare_options! {
         ///   ends. This order writes less.
         compaction_pri: CompactionPri = CompactionPri::RoundRobin;
 
-        /// Number of compactions that may run concurrently.
-        max_background_compactions: u64 ["jobs"] = 1, in 1..=64, alias "max_background_jobs";
+        /// Number of threads that background work may use; 0 for the number of processors.
+        ///
+        /// The next three options follow from it where they are 0.
+        parallelism: u64 ["threads"] = 0, in 0..=256;
+
+        /// Number of compactions that may run concurrently; 0 to derive it from `parallelism`.
+        ///
+        /// With 0 the number is `parallelism`, at most 8.
+        max_background_compactions: u64 ["jobs"] = 1, in 0..=64, alias "max_background_jobs";
 
         /// Limit on compactions, and on threads in each, while level 0 has few runs and writes
         /// arrive.
@@ -389,11 +405,15 @@ declare_options! {
         /// `level0_file_num_compaction_trigger` to `level0_slowdown_writes_trigger`, unless the
         /// store is idle. If the limit is lower than the number of processors, some processors are
         /// free for readers and writers. With 64 only `max_background_compactions` and
-        /// `max_subcompactions` limit compactions.
-        base_background_compactions: u64 ["jobs"] = 64, in 1..=64;
+        /// `max_subcompactions` limit compactions. With 0 the limit is half of `parallelism`, at
+        /// most 8.
+        base_background_compactions: u64 ["jobs"] = 64, in 0..=64;
 
-        /// Number of subcompactions (threads) in which one large compaction may run.
-        max_subcompactions: u64 ["threads"] = 1, in 1..=64;
+        /// Number of threads in which one large compaction may run; 0 to derive it from
+        /// `parallelism`.
+        ///
+        /// With 0 the number is `parallelism`, at most 4.
+        max_subcompactions: u64 ["threads"] = 1, in 0..=64;
 
         /// Input bytes of a compaction for each of its subcompactions.
         min_subcompaction_size: u64 ["bytes"] = 4 * MIB, in KIB..=TIB;

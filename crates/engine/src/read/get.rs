@@ -69,14 +69,17 @@ pub struct PointLookup<'a> {
 /// tombstone.
 type LookupResult<T> = Option<Option<T>>;
 
-/// Looks up the key of `point` in `view`. If this lookup exhausts the seek budget of an SSTable,
-/// the function calls `on_budget_spent` with the level and the SSTable.
+/// Looks up the key of `point` in `view`. Calls `on_search` with the number of SSTables that the
+/// lookup searched. If this lookup exhausts the seek budget of an SSTable, the function calls
+/// `on_budget_spent` with the level and the SSTable.
 pub fn get<'a>(
     point: &PointLookup<'_>,
     view: TreeView<'a>,
+    on_search: impl FnOnce(u64),
     on_budget_spent: impl FnOnce(usize, TableId),
 ) -> Result<Option<Value<'a>>> {
     if let Some(result) = search_memtables(view, point.lookup) {
+        on_search(0);
         return match result {
             Some(Value::Memory(mem, node)) if point.resolve => {
                 let stored = Bytes::from(mem.value(node).to_vec());
@@ -94,6 +97,7 @@ pub fn get<'a>(
             break;
         }
     }
+    on_search(searched);
     // As in LevelDB, a lookup that searches more than one SSTable charges the seek budget of the
     // first one that it searched.
     let charged = first.filter(|_| searched > 1);

@@ -75,6 +75,7 @@ pub struct RepairReport {
 /// ```
 pub fn repair(from: &dyn Storage, to: &dyn Storage, options: &Options) -> Result<RepairReport> {
     check_empty(to, "repair")?;
+    let options = &options.resolved();
     StoreScan::of(from, options)?.build(from, to, options)
 }
 

@@ -9,6 +9,7 @@ use crate::{
     Error, Event, Result,
     bounds::BacklogBounds,
     state::{DbInner, DbState},
+    stats::StallCause,
 };
 use std::{
     mem,
@@ -37,7 +38,8 @@ pub(super) fn make_room(shared: &Arc<DbInner>, writer: &mut WriterState, bytes: 
 #[derive(Default)]
 struct Stall {
     begun: bool,
-    waited: Duration,
+    /// The time waited, by [`StallCause`].
+    waited: [Duration; StallCause::ALL.len()],
 }
 
 impl Stall {
@@ -52,8 +54,8 @@ impl Stall {
     /// If the write was stalled, counts the stall and notifies the listener of its end.
     fn end(self, shared: &DbInner) {
         if self.begun {
-            shared.stats.stalled(self.waited);
-            shared.options.notify(|| Event::StallEnd { time: self.waited });
+            shared.stats.stalled(&self.waited);
+            shared.options.notify(|| Event::StallEnd { time: self.waited.iter().sum() });
         }
     }
 }
@@ -83,7 +85,7 @@ fn sleep_off_debt(shared: &DbInner, writer: &mut WriterState, bytes: usize, stal
     precise_sleep(time);
     let slept = shared.clock.since(started);
     writer.throttle_debt.slept(slept);
-    stall.waited += slept;
+    stall.waited[writer.delay_cause as usize] += slept;
 }
 
 fn wait_for_room(shared: &Arc<DbInner>, writer: &mut WriterState, stall: &mut Stall) -> Result<()> {
@@ -100,13 +102,14 @@ fn wait_for_room(shared: &Arc<DbInner>, writer: &mut WriterState, stall: &mut St
                 // skip this check.
                 writer.seen_epoch = (!delayed).then(|| shared.stall_epoch.load(Ordering::Acquire));
                 writer.delay_per_byte = stall::delay_per_byte(&shared.options, &inputs);
+                writer.delay_cause = stall::worst_backlog(&shared.options, &inputs).0;
                 return Ok(());
             }
             Admission::Slowdown => {
                 drop(state);
                 stall.begin(shared);
                 thread::sleep(DELAY);
-                stall.waited += DELAY;
+                stall.waited[StallCause::Level0 as usize] += DELAY;
                 delayed = true;
             }
             // The store is closing, so no compaction starts any more that could end this wait.
@@ -120,10 +123,11 @@ fn wait_for_room(shared: &Arc<DbInner>, writer: &mut WriterState, stall: &mut St
                     stall.begin(shared);
                     continue; // the state may have changed
                 }
+                let cause = stall::stop_cause(&shared.options, &inputs);
                 let started = shared.clock.now();
                 let _awaits = stall::waits_for_commit(&inputs).then(|| shared.storage.io_stats().wait_for_syncs());
                 shared.wait_for_change(&mut state)?;
-                stall.waited += shared.clock.since(started);
+                stall.waited[cause as usize] += shared.clock.since(started);
             }
             Admission::Seal => {
                 drop(state);

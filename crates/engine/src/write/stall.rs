@@ -4,7 +4,7 @@
 //! The rules and their order are LevelDB's. With `delayed_writes`, a rate limit on writes replaces
 //! LevelDB's slowdown. The rate decreases steadily as the backlog grows, so that no single write
 //! waits long.
-use crate::{Options, bounds::BacklogBounds};
+use crate::{Options, bounds::BacklogBounds, stats::StallCause};
 
 /// Bytes per second that writers may write when the backlog begins to delay them.
 const RATE_MAX: f64 = (512 << 20) as f64;
@@ -74,6 +74,19 @@ pub fn waits_for_commit(inputs: &StallInputs) -> bool {
     inputs.bounds.stop_at(inputs.retained_bytes) || inputs.too_many_wals
 }
 
+/// Returns what a write waits for that [`admit`] stops.
+pub fn stop_cause(options: &Options, inputs: &StallInputs) -> StallCause {
+    if inputs.sealed + 1 >= options.max_write_buffer_number {
+        StallCause::Memtables
+    } else if inputs.l0_runs >= options.level0_stop_writes_trigger {
+        StallCause::Level0
+    } else if waits_for_commit(inputs) {
+        StallCause::Durability
+    } else {
+        StallCause::CompactionDebt
+    }
+}
+
 /// Returns the delay of a write in seconds per byte; 0 if writes are not delayed. The write rate
 /// falls exponentially as the backlog approaches a limit: equal steps towards the limit divide the
 /// rate by the same factor. So the rate settles at the speed of background work, on fast and slow
@@ -82,6 +95,16 @@ pub fn delay_per_byte(options: &Options, inputs: &StallInputs) -> f64 {
     if !options.delayed_writes {
         return 0.0;
     }
+    let (_, worst) = worst_backlog(options, inputs);
+    if worst == 0.0 {
+        return 0.0;
+    }
+    1.0 / (RATE_MAX * (RATE_MIN / RATE_MAX).powf(worst))
+}
+
+/// Returns the largest backlog as a number from 0 (writes are not delayed) to 1 (writes stop), with
+/// its cause.
+pub fn worst_backlog(options: &Options, inputs: &StallInputs) -> (StallCause, f64) {
     let runs = fraction(inputs.l0_runs, options.level0_slowdown_writes_trigger - 1, options.level0_stop_writes_trigger);
     // One immutable memtable does not count as backlog, because its flush is already running.
     let sealed = fraction(inputs.sealed, 1, options.max_write_buffer_number);
@@ -95,11 +118,9 @@ pub fn delay_per_byte(options: &Options, inputs: &StallInputs) -> f64 {
     // A long compaction makes many files obsolete at its end, and the bytes of these files may then
     // stop the writers. Writers that are slowed during the compaction wait less at its end.
     let retained = fraction(inputs.retained_bytes, inputs.bounds.retained_before_slowdown(), retained_bytes);
-    let worst = runs.max(sealed).max(debt).max(unmerged).max(retained);
-    if worst == 0.0 {
-        return 0.0;
-    }
-    1.0 / (RATE_MAX * (RATE_MIN / RATE_MAX).powf(worst))
+    let backlogs = [sealed, runs, debt.max(unmerged), retained];
+    let all = StallCause::ALL.into_iter().zip(backlogs);
+    all.reduce(|worst, other| if other.1 > worst.1 { other } else { worst }).expect("there are causes")
 }
 
 /// Returns the position of `at` in the interval from `from` to `to`, as a number from 0 to 1; 0 if

@@ -236,6 +236,6 @@ fn is_current(shared: &DbInner, view: &View, seq: SeqNo, user: &[u8], stored: &[
         resolve: false,
         how: READ_HOW,
     };
-    let found = get::get(&point_lookup, view.main(), |_, _| {})?;
+    let found = get::get(&point_lookup, view.main(), |_| {}, |_, _| {})?;
     Ok(found.is_some_and(|value| value.bytes() == stored))
 }

@@ -4,7 +4,7 @@ use super::{
     throttle_debt::ThrottleDebt,
     wal::Wal,
 };
-use crate::{Error, Options, Result, locks::LockTable, mem::MemTable, state::DbInner};
+use crate::{Error, Options, Result, locks::LockTable, mem::MemTable, state::DbInner, stats::StallCause};
 use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
@@ -44,6 +44,8 @@ pub struct WriterState {
     pub throttle_debt: ThrottleDebt,
     /// The write delay: the number of seconds that each byte adds to the throttle debt.
     pub delay_per_byte: f64,
+    /// The cause of the delay.
+    pub delay_cause: StallCause,
     /// The stall epoch at which `delay_per_byte` was computed. As long as the epoch has not
     /// changed, a write is admitted without a check of the state.
     pub seen_epoch: Option<u64>,
@@ -83,6 +85,7 @@ impl WritePath {
             reusable_batch: None,
             throttle_debt: ThrottleDebt::default(),
             delay_per_byte: 0.0,
+            delay_cause: StallCause::default(),
             seen_epoch: None,
             last_group: GroupStats::default(),
             unlogged: UnloggedWrites::default(),

@@ -144,7 +144,7 @@ fn batches_are_atomic_and_snapshots_are_stable() {
         &[("pipelined_writes", "on"), ("group_commit_wait_us", "500"), ("max_write_buffer_number", "3")];
     const SMOOTH: &[(&str, &str)] =
         &[("pipelined_writes", "on"), ("delayed_writes", "on"), ("max_write_buffer_number", "4")];
-    const BUNDLED: &[(&str, &str)] = &[("tables", "bundled"), ("max_open_files", "16"), ("block_cache_size", "0")];
+    const BUNDLED: &[(&str, &str)] = &[("tables", "bundled"), ("max_open_files", "16"), ("block_cache_size", "1")];
     const PAIRS: &[(&str, &str)] = &[
         ("tables", "directory"),
         ("min_value_file_size", "100"),

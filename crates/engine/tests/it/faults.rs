@@ -445,7 +445,7 @@ fn reads_may_fail(tables: &str) {
     let faults = FaultFs::new(finished(tables), Plan::never());
     let fs: Arc<dyn FileSystem> = Arc::new(faults.clone());
     let mut cold = of_form(tables);
-    cold.block_cache_size = 0;
+    cold.block_cache_size = 1;
     cold.seek_compaction = false;
     let db = kit::open(&fs, &cold, true).unwrap();
     let wanted = contents(&db).unwrap();

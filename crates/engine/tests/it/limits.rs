@@ -168,7 +168,7 @@ fn the_largest_value_is_read_intact() {
         available().and_then(|bytes| if bytes >= 20 << 30 { Ok(()) } else { Err(format!("{bytes} B of memory")) });
     let Some(()) = require("big", enough) else { return };
     let place = Place::directory();
-    let options = options(&[("compression", "none"), ("block_cache_size", "0")]);
+    let options = options(&[("compression", "none"), ("block_cache_size", "1")]);
     let mut db = place.open(&options, false).unwrap();
     let bytes = u32::MAX as usize;
     // Four bytes at the start of each page identify the page, so the test detects a missing or

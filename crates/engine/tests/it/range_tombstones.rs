@@ -63,7 +63,7 @@ fn a_range_tombstone_costs_one_write_and_is_skipped_at_once() {
     let disk = FaultFs::new(kit::anywhere(), Plan::never());
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
     let mut cold = kit::plain(RANGED);
-    (cold.block_cache_size, cold.target_file_size) = (0, 2 << 20);
+    (cold.block_cache_size, cold.target_file_size) = (1, 2 << 20);
     cold.set("compression", "none").unwrap();
     let db = kit::open(&fs, &cold, true).unwrap();
     filled(&db, 60_000);

@@ -73,7 +73,7 @@ fn a_cached_get_allocates_only_its_result() {
 #[test]
 fn a_filter_saves_the_read() {
     let fs = FaultFs::new(kit::anywhere(), Plan::never());
-    let db = store(Arc::new(fs.clone()), &[("block_cache_size", "0")]);
+    let db = store(Arc::new(fs.clone()), &[("block_cache_size", "1")]);
     let calls = |numbers: &mut dyn Iterator<Item = u64>| {
         let before = fs.calls();
         numbers.for_each(|number| drop(db.get(key(number)).unwrap()));
@@ -90,7 +90,7 @@ fn a_filter_saves_the_read() {
 /// Options without a block cache and without compactions, so that the keys stay in two sorted
 /// runs, whatever levels the flushes write to.
 const UNMERGED: &[(&str, &str)] = &[
-    ("block_cache_size", "0"),
+    ("block_cache_size", "1"),
     ("max_bytes_for_level_base", "64MiB"),
     ("level0_file_num_compaction_trigger", "100"),
     ("level0_slowdown_writes_trigger", "200"),

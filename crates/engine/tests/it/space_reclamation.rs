@@ -52,7 +52,7 @@ struct Store {
 
 /// Returns the options of `preset` with small sizes, and the scaled slack in bytes.
 fn small(preset: &str, changes: &[(&str, &str)]) -> (Options, u64) {
-    let mut options = Options::preset(preset).expect("a preset");
+    let mut options = Options::preset(preset).expect("a preset").resolved();
     let part = options.write_buffer_size / MEMTABLE;
     options.device = false;
     options.write_buffer_size = MEMTABLE;
@@ -60,6 +60,7 @@ fn small(preset: &str, changes: &[(&str, &str)]) -> (Options, u64) {
     options.max_bytes_for_level_base = (options.max_bytes_for_level_base / part).max(64 << 10);
     options.value_log_segment_size = 256 << 10;
     options.block_cache_size = 1 << 20;
+    options.memory_budget = 0;
     options.reserve_bytes = 0;
     for (name, value) in [("durability", "sync"), ("wal_write_mode", "write")].iter().chain(changes) {
         options.set(name, value).unwrap_or_else(|e| panic!("{name}={value}: {e}"));

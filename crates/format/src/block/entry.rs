@@ -1,6 +1,6 @@
 //! Decodes single entries and restart points. No byte of the block is trusted.
 use super::{Block, bytes::Contents};
-use crate::{Corrupt, KeyOrder, coding::Input};
+use crate::{Corrupt, KeyOrder, coding::Input, key::TRAILER_BYTES};
 
 /// A decoded entry.
 pub(super) struct Split<'a> {
@@ -91,6 +91,24 @@ fn any_sizes(entries: &[u8]) -> Option<(usize, usize, usize, &[u8])> {
     let mut size = || Some(input.varint32().ok()? as usize);
     let sizes = (size()?, size()?, size()?);
     Some((sizes.0, sizes.1, sizes.2, input.rest()))
+}
+
+/// Iterates over `entries`, encoded entries of a block of internal keys that share no prefixes.
+/// Returns the key and the value of each entry.
+pub fn whole_entries(entries: &[u8]) -> impl Iterator<Item = Result<(&[u8], &[u8]), Corrupt>> {
+    let mut left = entries;
+    std::iter::from_fn(move || {
+        let begin = entries.len() - left.len();
+        if left.is_empty() {
+            return None;
+        }
+        let Some(entry) = first_of(left).filter(|entry| entry.shared == 0 && entry.own.len() >= TRAILER_BYTES) else {
+            left = &[];
+            return Some(Err(corrupt(begin, "an invalid entry")));
+        };
+        left = entry.behind;
+        Some(Ok((entry.own, entry.value)))
+    })
 }
 
 impl<B: Contents> Block<B> {

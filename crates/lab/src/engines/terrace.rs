@@ -87,12 +87,12 @@ impl Terrace {
         options.target_file_size = settings.max_file_size;
         // The segment size of the value log is proportional to the size of the memtable, so that
         // segments shrink when all other sizes shrink.
-        let value_log_segment_size =
-            self.base.value_log_segment_size / self.base.write_buffer_size.max(1) * settings.write_buffer_size;
+        let usual = self.base.resolved().write_buffer_size;
+        let value_log_segment_size = self.base.value_log_segment_size / usual.max(1) * settings.write_buffer_size;
         options.value_log_segment_size =
             value_log_segment_size.clamp(64 << 10, self.base.value_log_segment_size.max(64 << 10));
         options.block_size = settings.block_size;
-        options.block_cache_size = settings.cache_size;
+        options.block_cache_size = settings.cache_size.max(1); // 0 would mean: by the memory budget
         options.bloom_bits = settings.bloom_bits.into();
         let known = "the supported compressions are none, snappy, zstd and lz4";
         options.compression =
@@ -142,7 +142,8 @@ impl Engine for Terrace {
         } else if self.base.durability != terrace::DurabilityMode::Sync {
             all.push("SSTables become durable in batches in the background; obsolete files are kept until then".into());
         }
-        let Options { max_background_compactions, max_subcompactions, intra_l0_compaction_trigger, .. } = self.base;
+        let Options { max_background_compactions, max_subcompactions, intra_l0_compaction_trigger, .. } =
+            self.base.resolved();
         if max_background_compactions > 1 || max_subcompactions > 1 {
             all.push(format!(
                 "runs up to {max_background_compactions} compactions at once, {max_subcompactions} threads each"

@@ -30,6 +30,7 @@ const BLOCKS_ESTIMATE_MAX: u64 = 1 << 20;
 pub(crate) struct BlockCache {
     blocks: Cache<BlockKey, CachedBlock, ByBytes, Mix>,
     next_uid: AtomicU64,
+    storage_reads: AtomicU64,
 }
 
 /// A cached block, and whether its checksum was verified. A compaction uses only verified blocks,
@@ -56,7 +57,7 @@ impl BlockCache {
             Mix::default(),
             DefaultLifecycle::default(),
         );
-        BlockCache { blocks, next_uid: AtomicU64::new(0) }
+        BlockCache { blocks, next_uid: AtomicU64::new(0), storage_reads: AtomicU64::new(0) }
     }
 
     /// Returns a number that identifies one opening of one table. The number is a part of the cache
@@ -73,6 +74,16 @@ impl BlockCache {
 
     pub fn insert(&self, key: BlockKey, block: Arc<Block>, verified: bool) {
         self.blocks.insert(key, (block, verified));
+    }
+
+    /// Counts a read from storage for a block that was not cached.
+    pub fn count_storage_read(&self) {
+        self.storage_reads.fetch_add(1, Relaxed);
+    }
+
+    /// Returns the number of reads from storage for blocks that were not cached.
+    pub fn storage_reads(&self) -> u64 {
+        self.storage_reads.load(Relaxed)
     }
 
     /// Returns the total size in bytes of the cached blocks.

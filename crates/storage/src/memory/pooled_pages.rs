@@ -24,9 +24,8 @@ impl Drop for PooledPages {
         let mut pages = self.pages.take().expect("dropped once");
         pages.spoil();
         let bytes = pages.bytes().get();
-        // If the memory budget has a limit for all memory, the pages are freed instead of pooled,
-        // so that the block cache can use the memory.
-        if self.budget.is_ours() && self.budget.limit().is_none() && self.budget.spare.keep(pages).is_ok() {
+        let is_kept = self.budget.is_ours() && self.budget.fits_spare_pages(bytes as u64);
+        if is_kept && self.budget.spare.keep(pages).is_ok() {
             self.budget.change(Holder::Memtables, bytes as i64);
         }
     }
@@ -98,12 +97,12 @@ mod tests {
     }
 
     #[test]
-    fn the_pool_is_bounded_and_empty_with_a_memory_budget() {
+    fn the_pool_is_bounded() {
         let budget = Budget::new(&StorageConfig::default());
         drop((0..100).map(|_| budget.lend(BYTES).unwrap()).collect::<Vec<_>>());
         assert_eq!(held(&budget), BYTES_MAX as u64);
-        let bounded = Budget::new(&StorageConfig { memory_budget: Some(1 << 30), ..StorageConfig::default() });
-        drop(bounded.lend(BYTES));
-        assert_eq!(held(&bounded), 0);
+        let bounded = Budget::new(&StorageConfig { memory_budget: Some(8 << 20), ..StorageConfig::default() });
+        drop((0..100).map(|_| bounded.lend(BYTES).unwrap()).collect::<Vec<_>>());
+        assert_eq!(held(&bounded), 4 << 20, "half of the memory budget");
     }
 }

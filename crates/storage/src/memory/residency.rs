@@ -3,14 +3,11 @@
 //! A read through a mapping is fastest if its pages are in memory. If they are not, the kernel
 //! reads each page of a block by itself, so a block of two pages waits twice for the device; a
 //! system call waits once. The store therefore measures how often the pages of a block are missing.
-//! While they are missing too often, lookups use system calls and the block cache.
-use std::{
-    cell::Cell,
-    sync::atomic::{AtomicU32, Ordering::Relaxed},
-};
+//! While they are missing too often, lookups use system calls and the block cache. A measurement is
+//! itself a system call, `mincore`, so only a sample of the reads is measured.
+use super::sampling::is_sample;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// One read in this number is a sample. A sample is a system call, `mincore`.
-const SAMPLE_EVERY: u32 = 64;
 /// The estimate of the share of reads whose pages are missing, as a multiple of 1 / [`ONE`].
 const ONE: u32 = 1 << 24;
 /// Each sample moves the estimate by 1/256 of its distance from the sample. One missing read thus
@@ -46,32 +43,6 @@ impl Residency {
         self.0.store(next, Relaxed);
         next & CALLS == 0
     }
-}
-
-/// Returns whether this read is a sample. The choice is random, so that the reads of a program that
-/// repeats a pattern, and those of short-lived threads, are sampled alike.
-#[inline]
-fn is_sample() -> bool {
-    thread_local!(static STATE: Cell<u32> = const { Cell::new(0) });
-    STATE.with(|state| {
-        let mut bits = state.get();
-        if bits == 0 {
-            bits = seed();
-        }
-        // Marsaglia's xorshift generator with 32 bits.
-        bits ^= bits << 13;
-        bits ^= bits >> 17;
-        bits ^= bits << 5;
-        state.set(bits);
-        bits.is_multiple_of(SAMPLE_EVERY)
-    })
-}
-
-/// Returns a number above 0 that differs between threads.
-#[cold]
-fn seed() -> u32 {
-    static THREADS: AtomicU32 = AtomicU32::new(0);
-    THREADS.fetch_add(1, Relaxed).wrapping_mul(0x9e37_79b9) | 1
 }
 
 /// Returns the state after a sample.

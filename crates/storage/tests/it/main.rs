@@ -6,3 +6,4 @@ mod directory;
 mod leveldb;
 mod mapped;
 mod raw_journal;
+mod sparse_index;

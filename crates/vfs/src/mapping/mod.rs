@@ -138,7 +138,7 @@ impl Mapping {
     }
 
     /// Returns whether all pages of `range` are in memory, so that a read waits for no device.
-    /// Ranges of more than 17 pages count as missing. The process must own the file or
+    /// Ranges of more than 256 pages count as missing. The process must own the file or
     /// have the permission to write it; otherwise the kernel reports all pages as resident.
     pub fn is_resident(&self, range: Range<u64>) -> bool {
         let Some(bytes) = self.bytes_at(range) else { return false };
@@ -211,7 +211,7 @@ impl Drop for Mapping {
 const CACHE_LINE_BYTES: usize = 64;
 const PREFETCH_BYTES_MAX: u64 = 8 << 10;
 /// Maximum number of pages that [`Mapping::is_resident`] checks.
-const PAGES_MAX: usize = 17;
+const PAGES_MAX: usize = 256;
 
 #[cfg(test)]
 mod tests {

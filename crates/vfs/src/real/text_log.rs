@@ -1,5 +1,5 @@
-//! The file `LOG`: messages for people about an open store, as in LevelDB. No code reads this
-//! file. A message that cannot be written is lost.
+//! The file `LOG`: messages for people about an open store, as in LevelDB. Only `terrace advise`
+//! reads this file. A message that cannot be written is lost.
 use nix::{
     errno::Errno,
     fcntl::{OFlag, openat, renameat},

@@ -151,7 +151,7 @@ fn any_layout() -> impl Strategy<Value = Vec<(&'static str, String)>> {
         one_of("compression", &["none", "snappy", "zstd", "lz4"]),
         one_of("bloom_bits", &["0", "10"]),
         one_of("filter_form", &["block", "table"]),
-        one_of("block_cache_size", &["0", "8MiB"]),
+        one_of("block_cache_size", &["1", "8MiB"]),
         one_of("max_open_files", &["16", "990"]),
     );
     let other = (

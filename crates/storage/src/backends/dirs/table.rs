@@ -123,12 +123,12 @@ impl Table for DirectoryTable {
     }
 
     fn offset_of(&self, key: &[u8]) -> Result<u64> {
-        self.file.with(|reader| Ok(Self::scaled(reader, reader.offset_of(key))))
+        self.file.with(|reader| Ok(Self::scaled(reader, reader.offset_of(key)?)))
     }
 
     fn anchors(&self, count: usize) -> Result<Vec<(Vec<u8>, u64)>> {
         self.file.with(|reader| {
-            let anchors = reader.anchors(count).into_iter();
+            let anchors = reader.anchors(count)?.into_iter();
             Ok(anchors.map(|(key, bytes)| (key, Self::scaled(reader, bytes))).collect())
         })
     }

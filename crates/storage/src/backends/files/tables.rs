@@ -2,7 +2,8 @@
 //! limit allows, the least recently used ones are closed.
 //!
 //! A closed table takes memory only for its metadata. An open table takes a descriptor and
-//! memory for its index and filter blocks. The next use of a closed table opens it again.
+//! memory for its index and filter blocks. The next use of a closed table opens it again. If the
+//! memory budget has no room for the index and filter, only a small part of them is in memory.
 use super::{Input, Store};
 use crate::{
     Budget, Error, Result,
@@ -13,7 +14,7 @@ use crate::{
 use parking_lot::{Mutex, RwLock};
 use std::sync::{
     Arc, Weak,
-    atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed},
 };
 
 /// The state that the tables of a store share.
@@ -31,6 +32,12 @@ pub(in crate::backends) struct Tables {
 /// A function that opens the file with the blocks of a table.
 pub(in crate::backends) type Find = dyn Fn(&TableMeta) -> Result<Input> + Send + Sync;
 
+const UNUSED: u8 = 0;
+/// Used, with the whole index and filter in memory.
+const USED: u8 = 1;
+/// Used, with a part of the index in memory. Each use checks whether there is room for the whole.
+const USED_IN_PART: u8 = 2;
+
 /// All tables in the order of opening, and the position of the clock hand. The table cache selects
 /// the tables to close with the clock algorithm (an approximation of least recently used).
 #[derive(Default)]
@@ -44,12 +51,17 @@ pub(in crate::backends) struct FileTable {
     tables: Arc<Tables>,
     this: Weak<FileTable>,
     meta: TableMeta,
+    /// Identifies the table in the block cache.
+    uid: u64,
     /// The reader of the open table; `None` while the table is closed. A lookup holds this lock
     /// shared. A thread that opens the table holds it exclusively, so that the table is opened only
     /// once. A thread that has to close tables skips those whose lock is held.
     reader: RwLock<Option<Arc<Reader>>>,
-    /// Whether the table was used since the clock hand last passed it.
-    used: AtomicBool,
+    /// Whether the table was used since the clock hand last passed it: [`UNUSED`], [`USED`] or
+    /// [`USED_IN_PART`].
+    used: AtomicU8,
+    /// Whether the table is in the list of the clock. Changed only under the lock of the clock.
+    is_listed: AtomicBool,
 }
 
 impl Tables {
@@ -63,8 +75,10 @@ impl Tables {
             tables: self.clone(),
             this: this.clone(),
             meta: meta.clone(),
+            uid: self.budget.blocks.new_uid(),
             reader: RwLock::new(None),
-            used: AtomicBool::new(false),
+            used: AtomicU8::new(UNUSED),
+            is_listed: AtomicBool::new(false),
         });
         table.with(|_| Ok(()))?;
         Ok(table)
@@ -82,7 +96,8 @@ impl Tables {
         if clock.tables.len() > 2 * self.open.load(Relaxed) + 16 {
             clock.tables.retain(|table| table.strong_count() > 0);
         }
-        clock.tables.extend(opened.map(|table| table.this.clone()));
+        let unlisted = opened.filter(|table| !table.is_listed.swap(true, Relaxed));
+        clock.tables.extend(unlisted.map(|table| table.this.clone()));
         // The clock hand passes each table at most twice, because the first round may only clear
         // the flags that tables were used.
         for _ in 0..2 * clock.tables.len() {
@@ -92,8 +107,12 @@ impl Tables {
             }
             let at = clock.hand % clock.tables.len();
             let other = clock.tables[at].upgrade();
-            if other.as_ref().is_none_or(|other| !other.used.swap(false, Relaxed) && other.close()) {
+            let closes = |other: &FileTable| other.used.swap(UNUSED, Relaxed) == UNUSED && other.close(few);
+            if other.as_deref().is_none_or(closes) {
                 clock.tables.swap_remove(at);
+                if let Some(other) = &other {
+                    other.is_listed.store(false, Relaxed);
+                }
             }
             clock.hand = at + 1;
             upgraded.extend(other);
@@ -116,8 +135,10 @@ impl FileTable {
     pub fn with<T>(&self, work: impl FnOnce(&Arc<Reader>) -> Result<T>) -> Result<T> {
         let open = self.reader.read();
         if let Some(reader) = &*open {
-            if !self.used.load(Relaxed) {
-                self.used.store(true, Relaxed);
+            if self.used.load(Relaxed) != USED && self.touch(reader) {
+                let reader = reader.clone();
+                drop(open);
+                return work(&self.reopened_whole(reader));
             }
             return work(reader);
         }
@@ -125,21 +146,45 @@ impl FileTable {
         work(&self.reopened()?)
     }
 
+    /// Records that the table is used. Returns whether it should be opened again with its whole
+    /// index.
+    #[cold]
+    fn touch(&self, reader: &Reader) -> bool {
+        let used = if reader.is_whole() { USED } else { USED_IN_PART };
+        if self.used.load(Relaxed) != used {
+            self.used.store(used, Relaxed);
+        }
+        reader.is_to_reopen()
+    }
+
+    /// Opens the table again with its whole index. Returns the reader `old` if another thread uses
+    /// the table, or if the table cannot be opened.
+    fn reopened_whole(&self, old: Arc<Reader>) -> Arc<Reader> {
+        let Some(mut open) = self.reader.try_write() else { return old };
+        let (Some(reader), Ok(new)) = (&mut *open, self.new_reader()) else { return old };
+        *reader = new.clone();
+        new
+    }
+
     fn reopened(&self) -> Result<Arc<Reader>> {
         let mut open = self.reader.write();
         if let Some(reader) = &*open {
             return Ok(reader.clone()); // another thread was faster
         }
-        let Tables { store, budget, find, .. } = &*self.tables;
-        let source = find(&self.meta)?;
-        let there = source.there;
-        let opened = Reader::open(&self.meta, Box::new(source), &store.setup, budget.clone());
-        let reader = Arc::new(opened.map_err(|error| self.with_length(there, error))?);
+        let reader = self.new_reader()?;
         *open = Some(reader.clone());
-        self.used.store(true, Relaxed);
+        self.touch(&reader);
         drop(open);
         self.tables.opened(self);
         Ok(reader)
+    }
+
+    fn new_reader(&self) -> Result<Arc<Reader>> {
+        let Tables { store, budget, find, .. } = &*self.tables;
+        let source = find(&self.meta)?;
+        let there = source.there;
+        let opened = Reader::open(&self.meta, self.uid, Box::new(source), &store.setup, budget.clone());
+        opened.map(Arc::new).map_err(|error| self.with_length(there, error))
     }
 
     /// Adds a note to the text of `error` if the file is longer than the manifest states. `there`
@@ -154,10 +199,14 @@ impl FileTable {
         }
     }
 
-    /// Closes the table unless it is in use. Returns true if the table is closed afterwards.
-    /// Cursors have their own reference to the reader, so they can continue.
-    fn close(&self) -> bool {
+    /// Closes the table unless it is in use. With `only_whole`, closes it only if it would take
+    /// less memory after the next open. Returns true if the table is closed afterwards. Cursors
+    /// have their own reference to the reader, so they can continue.
+    fn close(&self, only_whole: bool) -> bool {
         let Some(mut open) = self.reader.try_write() else { return false };
+        if only_whole && open.as_ref().is_some_and(|reader| !reader.can_shrink()) {
+            return false;
+        }
         if open.take().is_some() {
             self.tables.open.fetch_sub(1, Relaxed);
         }
@@ -179,7 +228,7 @@ impl Table for FileTable {
     }
 
     fn may_have(&self, lookup: &[u8]) -> Result<bool> {
-        self.with(|reader| Ok(reader.may_have(lookup)))
+        self.with(|reader| reader.may_have(lookup))
     }
 
     fn expect(&self, lookup: &[u8], how: TableReadOptions) -> Result<bool> {
@@ -191,11 +240,11 @@ impl Table for FileTable {
     }
 
     fn offset_of(&self, key: &[u8]) -> Result<u64> {
-        self.with(|reader| Ok(reader.offset_of(key)))
+        self.with(|reader| reader.offset_of(key))
     }
 
     fn anchors(&self, count: usize) -> Result<Vec<(Vec<u8>, u64)>> {
-        self.with(|reader| Ok(reader.anchors(count)))
+        self.with(|reader| reader.anchors(count))
     }
 
     fn range_tombstones(&self) -> Result<Option<Arc<RangeTombstones>>> {

@@ -24,9 +24,9 @@ impl Buffer {
         let mut held = budget.hold(Holder::Cursors);
         let pooled = budget.buffers.take();
         let was_pooled = pooled.is_some();
-        // If the memory budget has a limit for all memory, a buffer is only as large as the bytes
-        // read into it.
-        let bytes = pooled.unwrap_or_else(|| Vec::with_capacity(if budget.limit().is_none() { BYTES } else { 0 }));
+        // Beyond the share of cursors, a buffer is only as large as the bytes read into it.
+        let new = || Vec::with_capacity(if budget.fits_read_ahead(BYTES as u64) { BYTES } else { 0 });
+        let bytes = pooled.unwrap_or_else(new);
         held.set(bytes.capacity() as u64);
         if was_pooled {
             budget.change(Holder::Cursors, -(bytes.capacity() as i64));
@@ -37,6 +37,11 @@ impl Buffer {
     /// Returns the bytes that the last call of [`fill`](Buffer::fill) read.
     pub fn filled(&self) -> &Arc<Vec<u8>> {
         &self.bytes
+    }
+
+    /// Returns the number of bytes that the buffer can hold without another allocation.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
     }
 
     /// Replaces the contents of the buffer by the bytes that `read` reads, at most [`BYTES`]. If
@@ -58,7 +63,7 @@ impl Drop for Buffer {
         let budget = self.held.budget();
         let Some(buffer) = Arc::into_inner(std::mem::take(&mut self.bytes)) else { return };
         let bytes = buffer.capacity();
-        if budget.is_ours() && bytes >= BYTES && budget.limit().is_none() && budget.buffers.put(buffer) {
+        if budget.is_ours() && bytes >= BYTES && budget.fits_read_ahead(0) && budget.buffers.put(buffer) {
             budget.change(Holder::Cursors, bytes as i64);
         }
     }
@@ -106,12 +111,15 @@ mod tests {
     }
 
     #[test]
-    fn with_a_memory_budget_buffers_are_only_as_large_as_their_contents() {
-        let budget = Budget::new(&StorageConfig { memory_budget: Some(64 << 20), ..StorageConfig::default() });
-        let mut buffer = Buffer::of(&budget);
-        filled(&mut buffer, 1);
-        assert!((1000..2000).contains(&held(&budget)));
-        drop(buffer);
-        assert_eq!(held(&budget), 0);
+    fn beyond_the_share_of_cursors_buffers_are_only_as_large_as_their_contents() {
+        let budget = Budget::new(&StorageConfig { memory_budget: Some(8 * BYTES as u64), ..StorageConfig::default() });
+        let mut large = Buffer::of(&budget);
+        filled(&mut large, 1);
+        assert_eq!(held(&budget), BYTES as u64);
+        let mut small = Buffer::of(&budget);
+        filled(&mut small, 1);
+        assert!((1000..2000).contains(&(held(&budget) - BYTES as u64)));
+        drop((large, small));
+        assert_eq!(held(&budget), 0, "a full share keeps no buffers");
     }
 }

@@ -4,7 +4,7 @@
 //! block, the block cursor checks the order of keys. Between blocks, this module checks each
 //! block's keys. They must be greater than the index key of the previous block, at most the index
 //! key of their own block, and within the bounds that the manifest states for the table.
-use super::{Reader, span::Spans};
+use super::{Reader, index::Partition, span::Spans};
 use crate::{
     Error, Result,
     tables::{Blocks, Cursor, TableReadOptions},
@@ -33,7 +33,9 @@ pub(super) struct TableBlocks {
     table: Arc<Reader>,
     how: TableReadOptions,
     /// The position in the index. It is out of range before the first block and after the last one.
-    index: usize,
+    at: usize,
+    /// A part of the index, usually with the entry at `at`; `None` until the first move.
+    index: Option<Arc<Partition>>,
     spans: Spans,
     /// The position in the index and the handle of the loaded block; `None` if no block is loaded.
     loaded: Option<(usize, Handle)>,
@@ -41,57 +43,93 @@ pub(super) struct TableBlocks {
 
 impl TableBlocks {
     pub fn new(table: Arc<Reader>, how: TableReadOptions) -> TableBlocks {
-        TableBlocks { table, how, index: 0, spans: Spans::default(), loaded: None }
+        TableBlocks { table, how, at: 0, index: None, spans: Spans::default(), loaded: None }
     }
 
-    /// Loads the block at `self.index` into the block cursor `data` and positions `data` by calling
+    /// Loads the block at `self.at` into the block cursor `data` and positions `data` by calling
     /// `step`. If there is no such block, `data` is invalid afterwards.
     fn load(&mut self, data: &mut BlockCursor, step: impl FnOnce(&mut BlockCursor) -> Step) -> Result<()> {
         let previous = self.loaded.take();
-        let Some(handle) = self.table.tail.index.handle(self.index) else {
+        let handle = self.handle();
+        let Ok(Some(handle)) = handle else {
             data.set_block(None);
-            return Ok(());
+            return handle.map(|_| ());
         };
-        let loaded = Some((self.index, handle));
+        let loaded = Some((self.at, handle));
         if previous != loaded {
             if previous.is_some() {
                 // The old block is freed before the next one is read, to save memory. It also makes
                 // `data` invalid, as it must be if the read fails.
                 data.set_block(None);
             }
-            data.set_block(Some(self.spans.block(&self.table, self.index, handle, self.how)?));
+            data.set_block(Some(self.spans.block(&self.table, self.at, handle, self.how)?));
             self.loaded = loaded;
-            if data.first_in_block().is_some_and(|first| !self.table.may_begin(self.index, first)) {
+            if data.first_in_block().is_some_and(|first| !self.may_begin(first)) {
                 return Err(self.out_of_order(data, "its first key is not greater than the previous block's index key"));
             }
         }
         self.loaded = loaded;
         self.step(data, step)
     }
-    /// Returns whether `key`, the last key of the loaded block, is at most the block's upper bound.
-    fn check_last(&self, key: Option<&[u8]>) -> bool {
-        key.is_none_or(|key| self.table.order.internal(key, self.table.upper(self.index)).is_le())
+
+    /// Returns the handle of the block at `self.at`; `None` if there is no such block.
+    fn handle(&mut self) -> Result<Option<Handle>> {
+        let known = self.index.as_ref().and_then(|index| index.handle(self.at));
+        if known.is_some() || self.at >= self.table.tail.index.len() {
+            return Ok(known);
+        }
+        let index = self.table.index_at(self.at)?;
+        Ok(self.index.insert(index).handle(self.at))
     }
 
-    /// Returns the error for a key of the loaded block that is out of order, and invalidates
-    /// `data`.
-    fn out_of_order(&self, data: &mut BlockCursor, detail: &str) -> Error {
+    /// Sets `self.at` to the position of the only block that may contain `key`. If the index cannot
+    /// be read, invalidates `data`.
+    fn find(&mut self, key: &[u8], data: &mut BlockCursor) -> Result<()> {
+        let (whole, order) = (self.table.tail.index.is_whole(), &self.table.order);
+        if !self.index.as_ref().is_some_and(|index| whole || index.covers(order, key)) {
+            let index = self.table.index_for(key).inspect_err(|_| {
+                self.loaded = None;
+                data.set_block(None);
+            })?;
+            self.index = Some(index);
+        }
+        self.at = self.index.as_ref().map_or(0, |index| index.seek(&self.table.order, key));
+        Ok(())
+    }
+
+    /// Returns the part of the index with the entry of the loaded block.
+    fn index(&self) -> Option<&Partition> {
+        self.index.as_deref().filter(|_| self.loaded.is_some())
+    }
+
+    /// Returns whether `first` may be the first key of the loaded block.
+    fn may_begin(&self, first: &[u8]) -> bool {
+        self.index().is_none_or(|index| self.table.may_begin(index, self.at, first))
+    }
+
+    /// Returns whether `key`, the last key of the loaded block, is at most the block's upper bound.
+    fn check_last(&self, key: Option<&[u8]>) -> bool {
+        key.zip(self.bound()).is_none_or(|(key, bound)| self.table.order.internal(key, bound).is_le())
+    }
+
+    /// Returns the error for a key of the loaded block that is out of order, and unloads the block.
+    fn out_of_order(&mut self, data: &mut BlockCursor, detail: &str) -> Error {
         data.set_block(None);
-        let offset = self.loaded.map_or(0, |(_, handle)| handle.offset);
+        let offset = self.loaded.take().map_or(0, |(_, handle)| handle.offset);
         self.table.corrupt_at(offset)(Corrupt::new("block", 0, detail))
     }
 
-    /// Loads the block with the number `self.index` and moves `data` to its first entry. In the
+    /// Loads the block with the number `self.at` and moves `data` to its first entry. In the
     /// last block of the table, first checks that the last key is at most the table's largest key,
     /// because a lookup would not find a larger key.
     fn load_first(&mut self, data: &mut BlockCursor) -> Result<()> {
-        if self.index + 1 == self.table.tail.index.len() {
+        if self.at + 1 == self.table.tail.index.len() {
             self.load_last(data)?;
         }
         self.load(data, BlockCursor::seek_first)
     }
 
-    /// Loads the block with the number `self.index` and moves `data` to its last entry.
+    /// Loads the block with the number `self.at` and moves `data` to its last entry.
     fn load_last(&mut self, data: &mut BlockCursor) -> Result<()> {
         self.load(data, BlockCursor::seek_last)?;
         let in_bounds = !data.valid() || self.check_last(Some(data.key()));
@@ -108,8 +146,7 @@ impl TableBlocks {
     /// block.
     fn covers(&self, key: &[u8], data: &BlockCursor) -> bool {
         let order = &self.table.order;
-        self.loaded.is_some()
-            && order.internal(self.table.tail.index.key(self.index), key).is_ge()
+        self.index().is_some_and(|index| order.internal(index.key(self.at), key).is_ge())
             && data.first_in_block().is_some_and(|first| order.internal(first, key).is_le())
     }
 
@@ -119,7 +156,7 @@ impl TableBlocks {
             if !self.check_last(data.passed()) {
                 return Err(self.out_of_order(data, PAST_BLOCK_END));
             }
-            self.index += 1;
+            self.at += 1;
             self.load_first(data)?;
         }
         Ok(())
@@ -127,7 +164,7 @@ impl TableBlocks {
 
     fn skip_backward(&mut self, data: &mut BlockCursor) -> Result<()> {
         while !data.valid() && self.loaded.is_some() {
-            self.index = self.index.wrapping_sub(1);
+            self.at = self.at.wrapping_sub(1);
             self.load_last(data)?;
         }
         Ok(())
@@ -138,20 +175,20 @@ impl Blocks for TableBlocks {
     fn seek(&mut self, key: &[u8], data: &mut BlockCursor) -> Result<()> {
         let order = self.table.order.clone();
         if !self.covers(key, data) {
-            self.index = self.table.tail.index.seek(&order, key);
+            self.find(key, data)?;
         }
         self.load(data, |data| data.seek_internal(key, &order))?;
         self.skip_forward(data)
     }
 
     fn seek_first(&mut self, data: &mut BlockCursor) -> Result<()> {
-        self.index = 0;
+        self.at = 0;
         self.load_first(data)?;
         self.skip_forward(data)
     }
 
     fn seek_last(&mut self, data: &mut BlockCursor) -> Result<()> {
-        self.index = self.table.tail.index.len().wrapping_sub(1);
+        self.at = self.table.tail.index.len().wrapping_sub(1);
         self.load_last(data)?;
         self.skip_backward(data)
     }
@@ -167,13 +204,13 @@ impl Blocks for TableBlocks {
     }
 
     fn skip_block(&mut self, data: &mut BlockCursor) -> Result<()> {
-        self.index += 1;
+        self.at += 1;
         self.load_first(data)?;
         self.skip_forward(data)
     }
 
     fn bound(&self) -> Option<&[u8]> {
-        self.loaded.map(|_| self.table.upper(self.index))
+        self.index().map(|index| self.table.upper(index, self.at))
     }
 
     fn stored(&self, data: &mut BlockCursor) -> Result<Option<Bytes>> {

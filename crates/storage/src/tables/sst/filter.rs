@@ -2,11 +2,16 @@
 //! KiB of data blocks, or one filter for the whole table.
 //!
 //! Filters are built from user keys. They may have false positives but never false negatives.
-use crate::{FilterForm, StorageConfig};
-use std::sync::Arc;
-use terrace_format::block::Bytes;
-use terrace_format::filter::{
-    FilterBlock, FilterBlockBuilder, FilterPolicy, HashPolicy, block_meta_name, table_meta_name,
+use super::ByteSource;
+use crate::{
+    FilterForm, StorageConfig,
+    memory::{Residency, is_sample},
+};
+use std::{ops::Range, sync::Arc};
+use terrace_format::{
+    block::Bytes,
+    filter::{FilterBlock, FilterBlockBuilder, FilterPolicy, HashPolicy, block_meta_name, table_meta_name},
+    footer::Handle,
 };
 
 /// Builds the filter of a table being written.
@@ -120,15 +125,33 @@ pub(super) enum Filter {
     None,
     Blocks(FilterBlock),
     Whole(Arc<dyn FilterPolicy>, Bytes),
+    /// A filter for the whole table that is not in memory of its own: its range in the mapping of
+    /// the table.
+    Mapped(Arc<dyn FilterPolicy>, Range<u64>),
 }
 
 impl Filter {
-    /// Returns whether the table may contain `user_key`, before the index is searched. Only a
-    /// filter for the whole table can exclude a key at this point.
-    pub fn table_may_match(&self, user_key: &[u8]) -> bool {
+    /// Returns whether the table in `source` may contain `user_key`, before the index is searched.
+    /// Only a filter for the whole table can exclude a key at this point.
+    #[inline(always)]
+    pub fn table_may_match(&self, source: &dyn ByteSource, residency: &Residency, user_key: &[u8]) -> bool {
         match self {
             Filter::Whole(policy, filter) => policy.may_match(user_key, filter),
             Filter::None | Filter::Blocks(_) => true,
+            Filter::Mapped(policy, range) => mapped_may_match(source, residency, &**policy, range, user_key),
+        }
+    }
+
+    /// Returns the filter without memory of its own, so that lookups read it through the mapping of
+    /// the table in `source`. `handle` is the handle of the filter block, which must not be
+    /// compressed. Returns the filter unchanged if it cannot be read so.
+    pub fn into_mapped(self, source: &dyn ByteSource, handle: Handle) -> Filter {
+        match self {
+            // A filter policy of the user must not see bytes that may change.
+            Filter::Whole(policy, _) if source.mapping().is_some() && policy.clone().by_hash().is_some() => {
+                Filter::Mapped(policy, handle.offset..handle.offset + handle.bytes)
+            }
+            filter => filter,
         }
     }
 
@@ -137,18 +160,46 @@ impl Filter {
     pub fn block_may_match(&self, offset: u64, user_key: &[u8]) -> bool {
         match self {
             Filter::Blocks(block) => block.may_match(offset, user_key),
-            Filter::None | Filter::Whole(..) => true,
+            Filter::None | Filter::Whole(..) | Filter::Mapped(..) => true,
         }
     }
 
     /// Returns the size of the filter in memory, in bytes.
     pub fn byte_len(&self) -> usize {
         match self {
-            Filter::None => 0,
+            Filter::None | Filter::Mapped(..) => 0,
             Filter::Blocks(block) => block.byte_len(),
             Filter::Whole(_, bytes) => bytes.len(),
         }
     }
+}
+
+/// The bytes of a filter whose pages are checked: those that [`Mapping::is_resident`] can check at
+/// once.
+///
+/// [`Mapping::is_resident`]: terrace_vfs::Mapping::is_resident
+const CHECKED_BYTES: u64 = 512 << 10;
+
+/// Tests a filter in the mapping of a table. If its pages are not in memory, returns true: a lookup
+/// that waits for each page would take longer than one that reads the block. Some of these lookups
+/// start to load the filter.
+#[cold]
+fn mapped_may_match(
+    source: &dyn ByteSource,
+    residency: &Residency,
+    policy: &dyn FilterPolicy,
+    range: &Range<u64>,
+    user_key: &[u8],
+) -> bool {
+    let Some(mapping) = source.mapping() else { return true };
+    let checked = range.start..range.end.min(range.start + CHECKED_BYTES);
+    if !residency.allows(|| mapping.is_resident(checked.clone())) && !mapping.is_resident(checked) {
+        if is_sample() {
+            source.expect(range.clone());
+        }
+        return true;
+    }
+    mapping.look(range.clone(), |filter| policy.may_match(user_key, filter)).unwrap_or(true)
 }
 
 #[cfg(test)]

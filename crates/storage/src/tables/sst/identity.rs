@@ -5,10 +5,7 @@
 //! the last block is derived from the table's last key, and the properties of tables that Terrace
 //! wrote contain the range of sequence numbers. Data blocks are read only if these parts do not
 //! match the manifest, and for tables without properties.
-use super::{
-    ByteSource,
-    tail::{Tail, read_contents},
-};
+use super::{ByteSource, index::Partition, stored_block::read_contents, tail::Tail};
 use crate::{Error, Result, tables::TableMeta};
 use std::sync::Arc;
 use terrace_format::{
@@ -23,13 +20,14 @@ type Ends = [Vec<u8>; 2];
 /// Returns an error if the table's bounds differ from those in `meta`. If `meta` has no bounds,
 /// every table is accepted.
 pub(super) fn check(source: &dyn ByteSource, tail: &Tail, order: &KeyOrder, meta: &TableMeta) -> Result<()> {
+    let index = &*tail.index.partition_at(source, order, 0)?;
     let bounds = [&meta.smallest, &meta.largest];
-    if bounds.iter().any(|bound| bound.len() < TRAILER_BYTES) || fits(tail, order, bounds) {
+    if bounds.iter().any(|bound| bound.len() < TRAILER_BYTES) || fits(tail, index, order, bounds) {
         return Ok(());
     }
     // If the blocks are corrupt, the check accepts the table, because a later read of the blocks
     // reports the corruption.
-    let Some(entries) = ends(source, tail, order)? else { return Ok(()) };
+    let Some(entries) = ends(source, index, order)? else { return Ok(()) };
     let ranges = tail.range_tombstones.as_ref().and_then(|ranges| ranges.bounds());
     for (at, name) in ["first", "last"].into_iter().enumerate() {
         let own = entries.iter().chain(&ranges).map(|ends| &ends[at]).reduce(|a, b| {
@@ -59,18 +57,18 @@ fn difference(name: &str, own: &[u8], bound: &[u8]) -> String {
 
 /// Returns whether the parts of the table that are in memory are consistent with the smallest and
 /// largest key in the manifest.
-fn fits(tail: &Tail, order: &KeyOrder, [smallest, largest]: [&Vec<u8>; 2]) -> bool {
+fn fits(tail: &Tail, index: &Partition, order: &KeyOrder, [smallest, largest]: [&Vec<u8>; 2]) -> bool {
     let Some(properties) = &tail.properties else { return false };
     let ranges = tail.range_tombstones.as_ref().and_then(|ranges| ranges.bounds());
     let is_range_bound = |at: usize, bound: &[u8]| ranges.as_ref().is_some_and(|ends| ends[at] == bound);
-    let (blocks, oldest, newest) = (tail.index.len(), properties.sequences.0, properties.sequences.1);
+    let (blocks, oldest, newest) = (index.end(), properties.sequences.0, properties.sequences.1);
     let seq_in_range = |bound: &[u8]| (oldest..=newest).contains(&key::apart(bound).seq);
-    let begins = || blocks > 0 && seq_in_range(smallest) && order.internal(smallest, tail.index.key(0)).is_le();
+    let begins = || blocks > 0 && seq_in_range(smallest) && order.internal(smallest, index.key(0)).is_le();
     let ends = || {
         let mut listed = largest.clone();
         order.shorten_above(&mut listed);
-        let in_last = blocks < 2 || order.internal(tail.index.key(blocks - 2), largest).is_lt();
-        blocks > 0 && seq_in_range(largest) && in_last && listed == tail.index.key(blocks - 1)
+        let in_last = blocks < 2 || order.internal(index.key(blocks - 2), largest).is_lt();
+        blocks > 0 && seq_in_range(largest) && in_last && listed == index.key(blocks - 1)
     };
     (is_range_bound(0, smallest) || begins()) && (is_range_bound(1, largest) || ends())
 }
@@ -78,9 +76,9 @@ fn fits(tail: &Tail, order: &KeyOrder, [smallest, largest]: [&Vec<u8>; 2]) -> bo
 /// Reads the smallest and the largest key of the table's point entries. The inner `None` means
 /// that there are no point entries. The outer `None` means that the blocks with these entries are
 /// corrupt.
-fn ends(source: &dyn ByteSource, tail: &Tail, order: &KeyOrder) -> Result<Option<Option<Ends>>> {
+fn ends(source: &dyn ByteSource, index: &Partition, order: &KeyOrder) -> Result<Option<Option<Ends>>> {
     let end = |at: usize, last: bool| -> Result<Option<Vec<u8>>> {
-        let Some(handle) = tail.index.handle(at) else { return Ok(None) };
+        let Some(handle) = index.handle(at) else { return Ok(None) };
         let read = |contents| {
             let mut data = BlockCursor::new(Arc::new(Block::of_sorted_keys(contents, order)?));
             if last {
@@ -92,7 +90,7 @@ fn ends(source: &dyn ByteSource, tail: &Tail, order: &KeyOrder) -> Result<Option
         };
         read(read_contents(source, handle, true)?).map_err(|found| Error::corrupt(source.name(), handle.offset, found))
     };
-    let ends = end(0, false).and_then(|first| Ok((first, end(tail.index.len().wrapping_sub(1), true)?)));
+    let ends = end(0, false).and_then(|first| Ok((first, end(index.end().wrapping_sub(1), true)?)));
     match ends {
         Err(Error::Corrupt { .. }) => Ok(None),
         ends => ends.map(|(first, last)| Some(first.zip(last).map(|(first, last)| [first, last]))),

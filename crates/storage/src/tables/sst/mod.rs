@@ -15,6 +15,7 @@ mod reader;
 mod salvage;
 mod sift;
 mod span;
+mod stored_block;
 mod tail;
 mod verify;
 mod writer;

@@ -5,7 +5,9 @@ use super::{
     block_states::BlockStates,
     filter::Filter,
     identity,
-    tail::{Tail, open_sealed, sealed_range},
+    index::Partition,
+    stored_block::{is_stored_raw, open_sealed, sealed_range},
+    tail::Tail,
 };
 use crate::{
     Budget, Error, Held, Holder, Result, StorageConfig,
@@ -13,10 +15,10 @@ use crate::{
 };
 use std::{ops::Range, sync::Arc};
 use terrace_format::{
-    Codec, Corrupt, KeyOrder, Kind, RangeTombstones, SeqNo, TableId,
+    Corrupt, KeyOrder, Kind, RangeTombstones, SeqNo, TableId,
     block::{Block, Bytes},
     filter::FilterPolicy,
-    footer::{BLOCK_TRAILER_BYTES, Handle},
+    footer::Handle,
     key,
     pair::PairProperties,
 };
@@ -28,6 +30,9 @@ pub(crate) struct Reader {
     pub(super) order: KeyOrder,
     pub(super) policy: Option<Arc<dyn FilterPolicy>>,
     pub(super) tail: Tail,
+    can_shrink: bool,
+    /// The bytes of the index and the filter that are not in memory.
+    freed_bytes: u64,
     pub(super) budget: Arc<Budget>,
     /// Smallest and largest internal key according to the manifest; empty if unknown.
     bounds: [Vec<u8>; 2],
@@ -43,26 +48,53 @@ impl Reader {
     /// the file.
     pub fn open(
         meta: &TableMeta,
+        uid: u64,
         source: Box<dyn ByteSource>,
         setup: &StorageConfig,
         budget: Arc<Budget>,
     ) -> Result<Reader> {
-        let tail = Tail::load(&*source, &setup.order, setup.filter.as_ref())?;
+        let mut tail = Tail::load(&*source, &setup.order, setup.filter.as_ref())?;
         identity::check(&*source, &tail, &setup.order, meta)?;
         let (id, bounds) = (meta.id, [meta.smallest.clone(), meta.largest.clone()]);
-        let (order, policy, uid) = (setup.order.clone(), setup.filter.clone(), budget.blocks.new_uid());
+        let (order, policy) = (setup.order.clone(), setup.filter.clone());
         // A search in another order needs blocks in memory of their own.
-        let is_searched = source.mapping().is_some() && setup.order.is_bytewise();
+        let is_searched = source.mapping().is_some() && order.is_bytewise();
         let mapped = BlockStates::new(if is_searched { tail.index.len() } else { 0 });
+        let whole_bytes = (tail.byte_len() + mapped.byte_len()) as u64;
+        let fits = budget.fits_tails(whole_bytes);
+        if !fits {
+            tail.shrink(&*source, &order)?;
+        }
+        let can_shrink = fits && tail.may_shrink();
         let mut tail_held = budget.hold(Holder::Tails);
-        tail_held.set((tail.byte_len() + mapped.byte_len()) as u64);
-        Ok(Reader { id, source, order, policy, tail, budget, bounds, mapped, uid, _tail_held: tail_held })
+        let bytes = (tail.byte_len() + mapped.byte_len()) as u64;
+        tail_held.set(bytes);
+        let freed_bytes = whole_bytes - bytes;
+        let _tail_held = tail_held;
+        Ok(Reader { id, source, order, policy, tail, can_shrink, freed_bytes, budget, bounds, mapped, uid, _tail_held })
+    }
+
+    /// Returns whether the table would take less memory if it were opened again without room in the
+    /// memory budget.
+    pub fn can_shrink(&self) -> bool {
+        self.can_shrink
+    }
+
+    /// Returns whether the whole index and filter are in memory.
+    pub fn is_whole(&self) -> bool {
+        self.freed_bytes == 0
+    }
+
+    /// Returns whether the table should be opened again, because the memory budget now has room for
+    /// its whole index and filter.
+    pub fn is_to_reopen(&self) -> bool {
+        !self.is_whole() && self.budget.has_ample_room_for_tails(self.freed_bytes)
     }
 
     /// Returns the newest entry that a reader sees for a user key. `lookup` contains the user key
     /// and the reader's sequence number.
     pub fn get(&self, lookup: &[u8], how: TableReadOptions) -> Result<Option<Found>> {
-        let Some((at, handle)) = self.block_for(lookup) else { return Ok(None) };
+        let Some((at, handle)) = self.block_for(lookup)? else { return Ok(None) };
         let mapping = self.mapping_for(at, handle, how);
         let found = match mapping.and_then(|mapping| self.find_mapped(mapping, handle, lookup)) {
             Some(found) => found,
@@ -78,17 +110,17 @@ impl Reader {
     }
 
     /// See [`Table::may_have`](crate::placement::Table::may_have).
-    pub fn may_have(&self, lookup: &[u8]) -> bool {
+    pub fn may_have(&self, lookup: &[u8]) -> Result<bool> {
         match self.tail.filter {
-            Filter::Blocks(_) => self.block_for(lookup).is_some(),
-            Filter::None | Filter::Whole(..) => self.tail.filter.table_may_match(key::user_key(lookup)),
+            Filter::Blocks(_) => Ok(self.block_for(lookup)?.is_some()),
+            _ => Ok(self.table_may_match(key::user_key(lookup))),
         }
     }
 
     /// Returns whether [`Reader::get`] would read a block. If so, starts to load that block from
     /// the device, or from memory into the processor's caches.
     pub fn expect(&self, lookup: &[u8], how: TableReadOptions) -> Result<bool> {
-        let Some((at, handle)) = self.block_for(lookup) else { return Ok(false) };
+        let Some((at, handle)) = self.block_for(lookup)? else { return Ok(false) };
         let sealed = self.sealed(handle)?;
         if let Some(mapping) = self.mapping_for(at, handle, how) {
             mapping.prefetch(sealed);
@@ -99,40 +131,59 @@ impl Reader {
     }
 
     /// Returns the only block that may contain `lookup`, with its position in the index; `None` if
-    /// a filter excludes the key. Only
-    /// one block can contain the key, because the index key of this block is less than every key of
-    /// the next block.
-    fn block_for(&self, lookup: &[u8]) -> Option<(usize, Handle)> {
+    /// a filter excludes the key. Only one block can contain the key, because the index key of this
+    /// block is less than every key of the next block.
+    #[inline(always)]
+    fn block_for(&self, lookup: &[u8]) -> Result<Option<(usize, Handle)>> {
         let user = key::user_key(lookup);
-        if !self.tail.filter.table_may_match(user) {
-            return None;
+        if !self.table_may_match(user) {
+            return Ok(None);
         }
-        let at = self.tail.index.seek(&self.order, lookup);
-        let handle = self.tail.index.handle(at)?;
-        self.tail.filter.block_may_match(handle.offset, user).then_some((at, handle))
+        let found = self.tail.index.find(&*self.source, &self.order, lookup)?;
+        Ok(found.filter(|(_, handle)| self.tail.filter.block_may_match(handle.offset, user)))
+    }
+
+    #[inline(always)]
+    fn table_may_match(&self, user_key: &[u8]) -> bool {
+        self.tail.filter.table_may_match(&*self.source, &self.budget.filter_residency, user_key)
     }
 
     /// Returns approximately how many bytes of the table precede `key`.
-    pub fn offset_of(&self, key: &[u8]) -> u64 {
-        let block = self.tail.index.handle(self.tail.index.seek(&self.order, key));
+    pub fn offset_of(&self, key: &[u8]) -> Result<u64> {
+        let found = self.tail.index.find(&*self.source, &self.order, key)?;
         // A key after the last data block gets the offset of the metaindex block, because this
         // block follows all data blocks.
-        block.unwrap_or(self.tail.footer.metaindex).offset
+        Ok(found.map_or(self.tail.footer.metaindex, |(_, handle)| handle).offset)
     }
 
     /// See [`Table::anchors`](crate::placement::Table::anchors).
-    pub fn anchors(&self, count: usize) -> Vec<(Vec<u8>, u64)> {
-        let index = &self.tail.index;
+    pub fn anchors(&self, count: usize) -> Result<Vec<(Vec<u8>, u64)>> {
         let least = self.tail.footer.metaindex.offset.div_ceil(count.max(1) as u64);
-        let (mut anchors, mut begun) = (Vec::new(), 0);
-        for (at, handle) in (0..index.len()).filter_map(|at| Some((at, index.handle(at)?))) {
-            let end = handle.offset.saturating_add(handle.bytes);
-            if end >= least.saturating_add(begun) || at + 1 == index.len() {
-                anchors.push((key::user_key(index.key(at)).to_vec(), end.saturating_sub(begun)));
-                begun = end;
+        let (mut anchors, mut begun, mut at) = (Vec::new(), 0, 0);
+        while at < self.tail.index.len() {
+            let partition = self.index_at(at)?;
+            while let Some(handle) = partition.handle(at) {
+                let end = handle.offset.saturating_add(handle.bytes);
+                if end >= least.saturating_add(begun) || at + 1 == self.tail.index.len() {
+                    anchors.push((key::user_key(partition.key(at)).to_vec(), end.saturating_sub(begun)));
+                    begun = end;
+                }
+                at += 1;
             }
         }
-        anchors
+        Ok(anchors)
+    }
+
+    /// Returns the partition of the index with the entry of block `at`, or the last partition if
+    /// there is no such block.
+    pub(super) fn index_at(&self, at: usize) -> Result<Arc<Partition>> {
+        self.tail.index.partition_at(&*self.source, &self.order, at)
+    }
+
+    /// Returns the partition of the index with the entry of the only block that may contain `key`,
+    /// or the last partition if `key` is after all blocks.
+    pub(super) fn index_for(&self, key: &[u8]) -> Result<Arc<Partition>> {
+        self.tail.index.partition_for(&*self.source, &self.order, key)
     }
 
     /// Returns approximately the number of bytes of the table's data blocks.
@@ -159,6 +210,9 @@ impl Reader {
     /// lookups will use the mapping of the table.
     pub(super) fn read_block(&self, at: usize, handle: Handle, how: TableReadOptions) -> Result<Arc<Block>> {
         let sealed = self.source.read(self.sealed(handle)?)?;
+        if how.fill_cache {
+            self.budget.blocks.count_storage_read();
+        }
         let is_raw = is_stored_raw(&sealed);
         let block = Arc::new(self.open_data(handle, sealed, how)?);
         if how.fill_cache && !self.admit_mapped(at, handle, is_raw, how.verify) {
@@ -183,21 +237,21 @@ impl Reader {
         self.budget.blocks.get((self.uid, handle.offset), how.verify)
     }
 
-    /// Returns an upper bound of the keys in block `at`, which must exist: its index key, or the
-    /// table's largest key if that is smaller.
-    pub(super) fn upper(&self, at: usize) -> &[u8] {
-        let (index, [_, largest]) = (&self.tail.index, &self.bounds);
-        let listed = index.key(at);
-        let is_tighter = at + 1 == index.len() && !largest.is_empty() && self.order.internal(largest, listed).is_lt();
+    /// Returns an upper bound of the keys in block `at`, whose entry is in `index`: its index key,
+    /// or the table's largest key if that is smaller.
+    pub(super) fn upper<'a>(&'a self, index: &'a Partition, at: usize) -> &'a [u8] {
+        let (listed, [_, largest]) = (index.key(at), &self.bounds);
+        let is_tighter =
+            at + 1 == self.tail.index.len() && !largest.is_empty() && self.order.internal(largest, listed).is_lt();
         if is_tighter { largest } else { listed }
     }
 
-    /// Returns whether `key` may be the first key of block `at`. It must be greater than the index
-    /// key of the previous block. In the first block it must not be less than the table's smallest
-    /// key.
-    pub(super) fn may_begin(&self, at: usize, key: &[u8]) -> bool {
-        match at.checked_sub(1) {
-            Some(before) => self.order.internal(self.tail.index.key(before), key).is_lt(),
+    /// Returns whether `key` may be the first key of block `at`, whose entry is in `index`. It must
+    /// be greater than the index key of the previous block. In the first block it must not be less
+    /// than the table's smallest key.
+    pub(super) fn may_begin(&self, index: &Partition, at: usize, key: &[u8]) -> bool {
+        match index.key_before(at) {
+            Some(before) => self.order.internal(before, key).is_lt(),
             None => self.bounds[0].is_empty() || self.order.internal(&self.bounds[0], key).is_le(),
         }
     }
@@ -235,10 +289,4 @@ fn to_found(
     let value = Bytes::in_block(block, at)
         .ok_or_else(|| Corrupt::new("block", 0, "a value extends past the end of the block"))?;
     Ok(Some(Found { seq, kind, value }))
-}
-
-/// Returns whether the block in `sealed`, which ends with the block's trailer, is stored
-/// uncompressed.
-fn is_stored_raw(sealed: &[u8]) -> bool {
-    sealed.len().checked_sub(BLOCK_TRAILER_BYTES).is_some_and(|codec_at| sealed[codec_at] == Codec::None as u8)
 }

@@ -11,9 +11,10 @@
 //! handles.
 use super::{
     ByteSource,
-    index::Index,
+    index::Partition,
     sift::{Between, ascending, sift},
-    tail::{read_contents, read_footer, read_range_deletes, sealed_range},
+    stored_block::{read_contents, sealed_range},
+    tail::{read_footer, read_range_deletes},
 };
 use crate::{
     Error, Result, StorageConfig,
@@ -271,9 +272,9 @@ fn by_index(source: &dyn ByteSource, order: &KeyOrder) -> Result<VecDeque<Step>>
     let footer = read_footer(source)?;
     let corrupt = |found| Error::corrupt(source.name(), footer.index.offset, found);
     let block = Block::of_internal_keys(read_contents(source, footer.index, true)?).map_err(corrupt)?;
-    let index = Index::new(order, block).map_err(corrupt)?;
-    let mut steps = VecDeque::with_capacity(index.len());
-    for at in 0..index.len() {
+    let index = Partition::whole(order, block).map_err(corrupt)?;
+    let mut steps = VecDeque::with_capacity(index.end());
+    for at in 0..index.end() {
         let Some(handle) = index.handle(at) else { break };
         // If a handle in the index is outside of the file, the index belongs to another table.
         sealed_range(source, handle)?;

@@ -85,7 +85,11 @@ impl Spans {
     /// Reads a span (several adjacent blocks in one read) that contains the block in the range
     /// `wanted`. The span begins with this block, or ends with it if the iteration moves backward.
     fn read(&mut self, table: &Reader, wanted: &Range<u64>, back: bool) -> Result<()> {
-        self.bytes = (2 * self.bytes).clamp(BYTES_MIN, BYTES_MAX);
+        let fits = match &self.span {
+            Some(buffer) => buffer.capacity() >= buffers::BYTES,
+            None => table.budget.fits_read_ahead(BYTES_MAX),
+        };
+        self.bytes = (2 * self.bytes).clamp(BYTES_MIN, if fits { BYTES_MAX } else { BYTES_MIN });
         let blocks_end = table.source.bytes().saturating_sub(FOOTER_BYTES as u64);
         let span = match back {
             true => wanted.end.saturating_sub(self.bytes).min(wanted.start)..wanted.end,

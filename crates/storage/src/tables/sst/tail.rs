@@ -1,24 +1,32 @@
 //! The parts of an SSTable that are read when it is opened: footer, index, metaindex, filter,
 //! properties, range tombstones. All of them are verified.
-use super::{ByteSource, filter::Filter, index::Index};
+use super::{
+    ByteSource,
+    filter::Filter,
+    index::{Index, PARTITION_ENTRIES, Partition},
+    stored_block::{is_stored_raw, open_sealed, read_contents, sealed_range},
+};
 use crate::{Error, Result};
-use std::{collections::BTreeMap, ops::Range, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 use terrace_format::{
     Corrupt, KeyOrder, RangeTombstones, TableProperties,
-    block::{Block, BlockCursor, Bytes},
-    compress::decompress,
+    block::{Block, BlockCursor},
     filter::{FilterBlock, FilterPolicy, block_meta_name, table_meta_name},
-    footer::{FOOTER_BYTES, Footer, Handle, open_block},
+    footer::{FOOTER_BYTES, Footer, Handle},
     pair::{self, PairProperties},
     properties,
     range_tombstones::META_NAME,
 };
 
-/// The decoded parts at the end of a table. They are in memory while the table is open.
+/// The decoded parts at the end of a table. They are in memory while the table is open, except for
+/// what [`Tail::shrink`] has left to the file.
 pub(super) struct Tail {
     pub footer: Footer,
     pub index: Index,
+    is_index_raw: bool,
     pub filter: Filter,
+    /// The handle of the filter of the whole table, if its block is not compressed.
+    filter_at: Option<Handle>,
     pub properties: Option<TableProperties>,
     pub range_tombstones: Option<Arc<RangeTombstones>>,
     pub pairs: Option<PairProperties>,
@@ -27,9 +35,11 @@ pub(super) struct Tail {
 impl Tail {
     pub fn load(source: &dyn ByteSource, order: &KeyOrder, policy: Option<&Arc<dyn FilterPolicy>>) -> Result<Tail> {
         let footer = read_footer(source)?;
-        let index = Block::of_internal_keys(read_contents(source, footer.index, true)?)
-            .and_then(|block| Index::new(order, block))
-            .and_then(|index| index.check_order(order).map(|()| index))
+        let sealed = source.read(sealed_range(source, footer.index)?)?;
+        let is_index_raw = is_stored_raw(&sealed);
+        let index = Block::of_internal_keys(open_sealed(source, footer.index, sealed, true)?)
+            .and_then(|block| Partition::whole(order, block))
+            .and_then(|all| all.check_order(order).map(|()| Index::Whole(Arc::new(all))))
             .map_err(|found| Error::corrupt(source.name(), footer.index.offset, found))?;
         let metas = read_metaindex(source, footer.metaindex)?;
         let properties = match metas.get(properties::META_NAME.as_bytes()) {
@@ -44,8 +54,31 @@ impl Tail {
         };
         let range_tombstones = range_tombstones(source, order, &metas)?;
         let pairs = pair_properties(source, &metas)?;
-        let filter = policy.map_or(Ok(Filter::None), |policy| read_filter(source, &metas, policy))?;
-        Ok(Tail { footer, index, filter, properties, range_tombstones, pairs })
+        let (filter, filter_at) = match policy {
+            None => (Filter::None, None),
+            Some(policy) => read_filter(source, &metas, policy)?,
+        };
+        Ok(Tail { footer, index, is_index_raw, filter, filter_at, properties, range_tombstones, pairs })
+    }
+
+    /// Returns whether [`Tail::shrink`] probably frees memory.
+    pub fn may_shrink(&self) -> bool {
+        self.is_index_raw && self.index.len() > PARTITION_ENTRIES
+    }
+
+    /// Frees the memory of those parts that lookups can read from the file instead: the filter, if
+    /// the table is mapped, and most of the index.
+    pub fn shrink(&mut self, source: &dyn ByteSource, order: &KeyOrder) -> Result<()> {
+        if !self.may_shrink() {
+            return Ok(());
+        }
+        if let Some(sparse) = self.index.to_sparse(source, order, self.footer.index)? {
+            self.index = sparse;
+        }
+        if let Some(handle) = self.filter_at {
+            self.filter = std::mem::replace(&mut self.filter, Filter::None).into_mapped(source, handle);
+        }
+        Ok(())
     }
 
     /// Returns the size in memory of the decoded parts, in bytes.
@@ -108,42 +141,18 @@ fn read_metaindex(source: &dyn ByteSource, at: Handle) -> Result<Metas> {
     collect().map_err(|found| Error::corrupt(source.name(), at.offset, found))
 }
 
-/// Reads the filter that `policy` made, in either of the two forms.
-fn read_filter(source: &dyn ByteSource, metas: &Metas, policy: &Arc<dyn FilterPolicy>) -> Result<Filter> {
+/// Reads the filter that `policy` made, in either of the two forms. Also returns the handle of a
+/// filter of the whole table whose block is not compressed.
+fn read_filter(
+    source: &dyn ByteSource,
+    metas: &Metas,
+    policy: &Arc<dyn FilterPolicy>,
+) -> Result<(Filter, Option<Handle>)> {
     if let Some(&handle) = metas.get(table_meta_name(&**policy).as_bytes()) {
-        return Ok(Filter::Whole(policy.clone(), read_contents(source, handle, true)?));
+        let sealed = source.read(sealed_range(source, handle)?)?;
+        let raw_at = is_stored_raw(&sealed).then_some(handle);
+        return Ok((Filter::Whole(policy.clone(), open_sealed(source, handle, sealed, true)?), raw_at));
     }
-    match metas.get(block_meta_name(&**policy).as_bytes()) {
-        Some(&handle) => Ok(Filter::Blocks(FilterBlock::new(policy.clone(), read_contents(source, handle, true)?))),
-        None => Ok(Filter::None),
-    }
-}
-
-/// Reads and decompresses the block at `handle`.
-pub(super) fn read_contents(source: &dyn ByteSource, handle: Handle, verify: bool) -> Result<Bytes> {
-    let sealed = source.read(sealed_range(source, handle)?)?;
-    open_sealed(source, handle, sealed, verify)
-}
-
-/// Returns the range of the block at `handle` with its trailer. Returns an error if the range
-/// extends beyond the end of the file, which may have been truncated.
-pub(super) fn sealed_range(source: &dyn ByteSource, handle: Handle) -> Result<Range<u64>> {
-    match handle.end().filter(|end| *end <= source.bytes()) {
-        Some(end) => Ok(handle.offset..end),
-        None => {
-            let detail = format!("{} bytes extend past the end of the table ({} bytes)", handle.bytes, source.bytes());
-            Err(Error::corrupt(source.name(), handle.offset, Corrupt::new("block handle", 0, detail)))
-        }
-    }
-}
-
-/// Decodes `sealed`, the block at `handle` with its trailer. An uncompressed block is not copied.
-pub(super) fn open_sealed(source: &dyn ByteSource, handle: Handle, sealed: Bytes, verify: bool) -> Result<Bytes> {
-    let corrupt = |found| Error::corrupt(source.name(), handle.offset, found);
-    let (codec, stored) = open_block(&sealed, verify).map_err(corrupt)?;
-    if codec != 0 {
-        return decompress(codec, stored).map(Bytes::from).map_err(corrupt);
-    }
-    let bytes = stored.len();
-    Ok(sealed.cut(bytes))
+    let Some(&handle) = metas.get(block_meta_name(&**policy).as_bytes()) else { return Ok((Filter::None, None)) };
+    Ok((Filter::Blocks(FilterBlock::new(policy.clone(), read_contents(source, handle, true)?)), None))
 }

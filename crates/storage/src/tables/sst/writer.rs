@@ -3,9 +3,9 @@
 //! ```text
 //! data block*  filter  properties  range tombstones  metaindex block  index block  footer
 //! ```
-//! The writer keeps only one data block, the index, and the input of the filter in memory. Without
-//! the properties block, and with LevelDB's form of filter, the bytes are those that LevelDB would
-//! write.
+//! The writer keeps only one data block, the index, and the input of the filter in memory.
+//! Without the properties block, and with LevelDB's form of filter, the bytes of a table without
+//! compression are those that LevelDB would write. LevelDB also compresses the index.
 use super::{ByteSink, Cut, filter::FilterMaker};
 use crate::{Error, Result, StorageConfig, tables::WholeBlock};
 use std::cmp::Ordering;
@@ -185,7 +185,8 @@ impl<S: ByteSink> Writer<S> {
             self.order.shorten_above(&mut listed);
             self.list_block(handle, &listed)?;
         }
-        let index = self.blocks.write(self.index.finish(), self.blocks.codec)?;
+        // Not compressed, so that lookups can read a part of the index.
+        let index = self.blocks.write(self.index.finish(), Codec::None)?;
         self.blocks.sink.append(&Footer { metaindex, index }.encode())?;
         Ok((self.blocks.sink, bounds))
     }
