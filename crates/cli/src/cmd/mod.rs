@@ -1,4 +1,5 @@
 //! The subcommands of the command `terrace`, one file each.
+mod advise;
 mod bench;
 mod check;
 mod checkpoint;
@@ -38,6 +39,7 @@ pub enum Command {
     Export(export::Export),
     Ingest(ingest::Ingest),
     Stats(stats::Stats),
+    Advise(advise::Advise),
     Compact(compact::Compact),
     Checkpoint(checkpoint::Checkpoint),
     Convert(convert::Convert),
@@ -85,6 +87,7 @@ impl Command {
             Command::Export(command) => command.run(out),
             Command::Ingest(command) => command.run(out),
             Command::Stats(command) => command.run(out),
+            Command::Advise(command) => command.run(out),
             Command::Compact(command) => command.run(out),
             Command::Checkpoint(command) => command.run(out),
             Command::Convert(command) => command.run(out),

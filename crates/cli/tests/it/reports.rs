@@ -349,3 +349,36 @@ fn inspect_explains_directory_tables() {
     let refused = terrace(["inspect", &pair]).fails(1);
     assert!(refused.contains("its contents do not match its name"), "{refused}");
 }
+
+#[test]
+fn advise_reads_the_store_and_its_last_session() {
+    let (_directory, store) = fresh();
+    let store = store.to_str().unwrap();
+    make(store);
+    let advice = text(terrace(["advise", store]).ok());
+    assert!(advice.contains("keys of 8 B and values of") && advice.contains("Nothing limits this store"), "{advice}");
+    // The statistics of a session in which writes waited for flushes.
+    let log = Path::new(store).join("LOG");
+    let session = r#"2026 statistics: {"seconds":100,"preset":"default","stall_seconds":{"memtables":40,"level0":1}}"#;
+    fs::write(&log, format!("{session}\n")).unwrap();
+    let advice = text(terrace(["advise", store]).ok());
+    assert!(advice.contains("1. Writes waited 41.0 s of 100 s (41 %), mostly for flushes."), "{advice}");
+    let advice = json(["advise", store, "--json"]);
+    assert_eq!(advice["advice"][0]["limit"], "write_stalls");
+    assert_eq!(advice["store"]["session"]["seconds"], 100);
+    assert!(terrace(["advise", "none"]).fails(1).contains("none"));
+}
+
+#[test]
+fn a_closed_store_has_statistics_in_its_log() {
+    let (_directory, store) = fresh();
+    let store = store.to_str().unwrap();
+    make(store);
+    let log = fs::read_to_string(Path::new(store).join("LOG")).unwrap();
+    let line = log.lines().find_map(|line| line.split_once("statistics: ")).expect("a line with statistics").1;
+    let statistics: Value = serde_json::from_str(line).unwrap();
+    assert_eq!((&statistics["last_sequence"], &statistics["preset"]), (&1002.into(), &"default".into()), "{line}");
+    for number in ["seconds", "lookups", "storage_reads", "stalls", "memory_budget"] {
+        assert!(statistics[number].is_number(), "{number} in {line}");
+    }
+}
