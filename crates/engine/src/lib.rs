@@ -188,6 +188,7 @@ pub use options::{CompactionPri, CompactionStyle, GcMode, OptionInfo, Options, R
 pub use presets::{PAPER_PRESETS, PRESETS};
 pub use read::{
     pinned::PinnedValue,
+    range::Range,
     scan::{Cursor, ReadOptions, Scan},
     snapshot::Snapshot,
     updates::{Update, Updates},

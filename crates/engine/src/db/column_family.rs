@@ -42,8 +42,8 @@ const DEFAULT: &str = "default";
 /// ```
 #[derive(Clone)]
 pub struct ColumnFamily {
-    db: Db,
-    id: FamilyId,
+    pub(super) db: Db,
+    pub(super) id: FamilyId,
     name: Arc<str>,
 }
 
@@ -237,6 +237,11 @@ impl ColumnFamily {
         view.version.tree(self.id).map(layout).ok_or_else(|| Error::family_dropped(self.id))
     }
 
+    /// Returns the store of the family.
+    pub(crate) fn store(&self) -> &Db {
+        &self.db
+    }
+
     /// Returns the number of the family, and the number of the open store (see `DbInner::instance`)
     /// to which the family belongs.
     pub(crate) fn id_in_store(&self) -> (FamilyId, u64) {
@@ -293,7 +298,7 @@ impl ColumnFamily {
 
     /// Returns an error if the family was dropped. A write that runs at the same time as the drop
     /// may still be accepted; it is then ordered before the drop.
-    fn check_exists(&self) -> Result<()> {
+    pub(super) fn check_exists(&self) -> Result<()> {
         let exists = self.db.shared().view.load().version.tree(self.id).is_some();
         if exists { Ok(()) } else { Err(Error::family_dropped(self.id)) }
     }

@@ -6,6 +6,7 @@
 //!   durability
 //! - `durable`: a wait for durability in asynchronous code
 //! - `read`: point lookups, scans, cursors, snapshots, approximate sizes
+//! - `pairs`: ranges from both ends, counts, deletes of prefixes
 //! - `column_family`: the families of a store, and reads and writes in them
 //! - `manual_compaction`: compaction of a key range
 //! - `ingest`, `copy`, `checkpoint`, `updates`: import and export of SSTables, copies, repair, and
@@ -21,6 +22,7 @@ mod idle_timer;
 mod ingest;
 mod manual_compaction;
 mod open;
+mod pairs;
 mod property;
 mod read;
 mod report;

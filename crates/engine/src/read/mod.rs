@@ -10,6 +10,7 @@ pub mod changes;
 pub mod get;
 pub mod merge;
 pub mod pinned;
+pub mod range;
 pub mod range_tombstone_iter;
 mod read_ahead;
 pub mod run;

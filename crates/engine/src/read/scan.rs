@@ -133,7 +133,7 @@ impl ReadRange {
 
 /// Returns the first key that follows all keys with `prefix` in bytewise order; `None` if no key
 /// follows them.
-fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte != 0xff)?;
     let mut end = prefix[..=last].to_vec();
     end[last] += 1;

@@ -13,6 +13,7 @@
 //! do. Usually this check needs no I/O, because memtables have all writes since the snapshot. If
 //! they do not, the leader also searches SSTables, while it holds the leader state.
 mod delta;
+mod one_pair;
 mod ranges;
 mod scan;
 mod watch;

@@ -44,6 +44,7 @@ mod memory;
 mod metamorphic;
 mod model;
 mod openers;
+mod pairs;
 mod properties;
 mod range_tombstones;
 mod reads;
