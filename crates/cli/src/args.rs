@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use terrace::{ColumnFamily, Damage, Db, Event, Options, ReadOptions};
+use terrace::{ColumnFamily, Damage, Db, Error, Event, Options, ReadOptions};
 
 /// The name of the column family that every store has.
 pub const DEFAULT_FAMILY: &str = "default";
@@ -133,6 +133,29 @@ impl Store {
     pub fn open_read_only(&self) -> Result<Db> {
         Ok(Db::open_read_only(&self.path, self.options()?)?)
     }
+
+    /// Opens the store for reading, with `--follow` even while a process writes it.
+    pub fn open_to_read(&self, follow: &Follow) -> Result<Db> {
+        if !follow.follow {
+            return Ok(Db::open_read_only(&self.path, self.options()?).map_err(|error| match error {
+                Error::InUse { path, detail } => {
+                    Error::InUse { path, detail: format!("{detail}; --follow reads it nevertheless") }
+                }
+                error => error,
+            })?);
+        }
+        let options = self.settings.resolve()?;
+        refuse_foreign(&self.path)?;
+        Ok(Db::open_follower(&self.path, options)?)
+    }
+}
+
+/// The flag of commands that can read a store while a process writes it.
+#[derive(clap::Args)]
+pub struct Follow {
+    /// Read the store even if a process has it open for writing: its state at this moment.
+    #[arg(long)]
+    follow: bool,
 }
 
 /// The flag that selects a column family.

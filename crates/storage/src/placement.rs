@@ -38,6 +38,10 @@ pub enum OpenMode {
     Write,
     /// The store must exist. Takes a shared lock. Nothing is created or removed.
     ReadOnly,
+    /// Like `ReadOnly`, but takes no lock: another process may write the store at the same time,
+    /// and may remove files at any moment. Tables that were opened stay open, so that they can
+    /// be read after their removal. Only for stores of block tables in a directory.
+    Follow,
     /// Like `ReadOnly`, for a damaged store: the root and any other file may be missing.
     Salvage,
 }

@@ -1,6 +1,6 @@
 //! `dump`: prints all key-value pairs of a store in a format that `load` reads.
 use crate::{
-    args::{Family, Store},
+    args::{Family, Follow, Store},
     lines::Format,
     progress::Pass,
 };
@@ -19,6 +19,8 @@ pub struct Dump {
     #[command(flatten)]
     store: Store,
     #[command(flatten)]
+    follow: Follow,
+    #[command(flatten)]
     family: Family,
     /// Format of a line.
     #[arg(long, value_enum, default_value_t = Format::Escaped)]
@@ -28,7 +30,7 @@ pub struct Dump {
 impl Dump {
     /// Prints the pairs one after another, with one pair in memory at a time.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
-        let db = self.store.open_read_only()?;
+        let db = self.store.open_to_read(&self.follow)?;
         let family = self.family.of_only(&db)?;
         let mut line = Vec::new();
         // If the dump is printed on a terminal, a progress bar would mix with it.

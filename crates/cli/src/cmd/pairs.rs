@@ -1,5 +1,5 @@
 //! `put`, `get`, `delete`: operations on one key.
-use crate::args::{Bytes, Family, Store};
+use crate::args::{Bytes, Family, Follow, Store};
 use anyhow::{Result, bail};
 use std::{ffi::OsString, io::Write};
 
@@ -35,6 +35,8 @@ pub struct Get {
     #[command(flatten)]
     store: Store,
     #[command(flatten)]
+    follow: Follow,
+    #[command(flatten)]
     family: Family,
     /// The key; after `--` it may begin with a hyphen.
     key: OsString,
@@ -49,7 +51,7 @@ impl Get {
     /// Prints the value. Returns an error if the key is absent.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let key = self.bytes.read("KEY", &self.key)?;
-        let db = self.store.open_read_only()?;
+        let db = self.store.open_to_read(&self.follow)?;
         let Some(value) = self.family.of(&db)?.get(key)? else { bail!("no such key") };
         let mut text = Vec::new();
         self.bytes.form().encode(&value, &mut text);

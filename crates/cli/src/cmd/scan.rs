@@ -1,6 +1,6 @@
 //! `scan`: prints the pairs of a key range in ascending or descending key order.
 use crate::{
-    args::{Bytes, Family, Range, Store},
+    args::{Bytes, Family, Follow, Range, Store},
     json,
     lines::{Format, write_tabbed},
 };
@@ -12,6 +12,8 @@ use std::io::Write;
 pub struct Scan {
     #[command(flatten)]
     store: Store,
+    #[command(flatten)]
+    follow: Follow,
     #[command(flatten)]
     family: Family,
     #[command(flatten)]
@@ -37,7 +39,7 @@ impl Scan {
     /// Prints the pairs one after another.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
         let options = self.range.options(&self.bytes)?;
-        let db = self.store.open_read_only()?;
+        let db = self.store.open_to_read(&self.follow)?;
         let family = self.family.of(&db)?;
         let pairs = if self.reverse { family.scan_reverse(options) } else { family.scan(options) };
         let mut line = Vec::new();

@@ -1,7 +1,7 @@
 //! `stats`: prints numbers about the state of a store, such as sequence numbers, levels and
 //! memtables.
 use crate::{
-    args::Store,
+    args::{Follow, Store},
     layout,
     table::{self, size},
 };
@@ -18,6 +18,8 @@ use terrace::{LevelStatistics, Statistics, Syncs, ValueLogStatistics, Values, Wo
 pub struct Stats {
     #[command(flatten)]
     store: Store,
+    #[command(flatten)]
+    follow: Follow,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -26,7 +28,7 @@ pub struct Stats {
 impl Stats {
     /// Prints the statistics.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
-        let db = self.store.open_read_only()?;
+        let db = self.store.open_to_read(&self.follow)?;
         let (statistics, families) = (db.statistics(), db.cf_names());
         if self.json {
             let mut object = json_of(&self.store.path, &statistics);

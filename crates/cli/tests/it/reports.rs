@@ -382,3 +382,23 @@ fn a_closed_store_has_statistics_in_its_log() {
         assert!(statistics[number].is_number(), "{number} in {line}");
     }
 }
+
+#[test]
+fn commands_follow_a_store_that_a_process_writes() {
+    let (_directory, store) = fresh();
+    let path = store.clone();
+    let store = store.to_str().unwrap();
+    make(store);
+    let writer = terrace::Db::open(&path, terrace::Options::default()).unwrap();
+    writer.put("key00009", "newer").unwrap();
+    assert!(terrace(["get", store, "key00009"]).fails(1).contains("--follow"), "the error names the flag");
+    assert_eq!(text(terrace(["get", store, "key00009", "--follow"]).ok()), "newer\n");
+    for command in ["scan", "dump"] {
+        let pairs = text(terrace([command, store, "--follow"]).ok());
+        assert!(pairs.contains("key00009") && !pairs.contains("key00008"), "{command}: {pairs}");
+    }
+    assert_eq!(json(["stats", store, "--json", "--follow"])["last_sequence"], 1003);
+    assert!(text(terrace(["advise", store, "--follow"]).ok()).contains("keys of 8 B"));
+    writer.put("key00008", "still writable").unwrap();
+    writer.close().unwrap();
+}

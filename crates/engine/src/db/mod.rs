@@ -2,6 +2,7 @@
 //! that does the work.
 //!
 //! - `open`: opens a store in a directory, in memory, or on a storage
+//! - `follow`: opens a store that another process writes
 //! - `write`, `delete_range`: writes and batches; flush and resume; sequence numbers and
 //!   durability
 //! - `durable`: a wait for durability in asynchronous code
@@ -18,6 +19,7 @@ mod column_family;
 mod copy;
 mod delete_range;
 mod durable;
+mod follow;
 mod idle_timer;
 mod ingest;
 mod manual_compaction;

@@ -156,7 +156,12 @@ impl Db {
         Db::build(storage.into(), options, Executor::Manual, false)
     }
 
-    fn build(storage: Arc<dyn Storage>, options: Options, executor: Executor, read_only: bool) -> Result<Db> {
+    pub(super) fn build(
+        storage: Arc<dyn Storage>,
+        options: Options,
+        executor: Executor,
+        read_only: bool,
+    ) -> Result<Db> {
         let mut options = options.resolved();
         let mut found = match recover::open(&*storage, &options, read_only) {
             Err(full) if full.is_no_space() && !read_only => {
@@ -279,7 +284,7 @@ impl Db {
 }
 
 /// Returns the location of the store at `path`, if `options` allow a store of that kind.
-fn locate(path: &Path, options: &Options) -> Result<Location> {
+pub(super) fn locate(path: &Path, options: &Options) -> Result<Location> {
     let location = Location::at(path);
     let wanted = match location {
         Location::Split(_) => None,

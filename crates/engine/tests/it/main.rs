@@ -27,6 +27,7 @@ mod durability;
 mod events;
 mod failed_syncs;
 mod faults;
+mod followers;
 mod foreign_files;
 mod forks;
 mod full_disk;

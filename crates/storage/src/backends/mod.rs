@@ -18,7 +18,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use terrace_format::{TableForm, Values, names::FileName};
+use terrace_format::{Medium, TableForm, Values, names::FileName};
 use terrace_vfs::{FileSystem, MemFs, RealFs, set_aside_from};
 use value_log::ValueLog;
 
@@ -100,6 +100,12 @@ pub fn open_files(
     setup: &StorageConfig,
 ) -> Result<Box<dyn Storage>> {
     let layout = layout::of_files(&*fs, mode, setup)?;
+    let can_follow =
+        (layout.tables, layout.values, layout.medium) == (TableForm::Block, Values::Table, Medium::Directory);
+    if mode == OpenMode::Follow && !can_follow {
+        let text = "only a store of block tables in a directory can be read while another process writes it";
+        return Err(Error::Unsupported(format!("{}: {text}", fs.name())));
+    }
     let setup = &descriptors::for_tables(setup, layout, descriptors::open_files_max(&*fs));
     let block = |layout| Files::open(fs, mode, tracker, setup, layout);
     match (layout.tables, layout.values) {

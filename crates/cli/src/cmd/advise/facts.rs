@@ -1,6 +1,10 @@
 //! What `advise` knows of a store: its size, a sample of its pairs, and its last session.
 use super::session::Session;
-use crate::{args::Store, layout, table::size};
+use crate::{
+    args::{Follow, Store},
+    layout,
+    table::size,
+};
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::{io::Write, path::PathBuf};
@@ -44,8 +48,8 @@ impl Sample {
 }
 
 impl Facts {
-    pub fn of(store: &Store) -> Result<Facts> {
-        let db = store.open_read_only()?;
+    pub fn of(store: &Store, follow: &Follow) -> Result<Facts> {
+        let db = store.open_to_read(follow)?;
         Ok(Facts {
             path: store.path.clone(),
             options: store.options()?,

@@ -3,7 +3,7 @@ mod facts;
 mod rules;
 mod session;
 
-use crate::args::Store;
+use crate::args::{Follow, Store};
 use anyhow::Result;
 use facts::Facts;
 use serde_json::{Value, json};
@@ -12,12 +12,14 @@ use std::io::Write;
 /// Says what limits a store, and which of a few options would change that, by how much and why.
 ///
 /// Reads the store, a sample of its pairs, and the statistics of its last session that wrote to it,
-/// from the file LOG. The store must not be open for writing. Gives no advice if nothing limits the
+/// from the file LOG. Gives no advice if nothing limits the
 /// store.
 #[derive(clap::Args)]
 pub struct Advise {
     #[command(flatten)]
     store: Store,
+    #[command(flatten)]
+    follow: Follow,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -39,7 +41,7 @@ struct Advice {
 impl Advise {
     /// Prints the advice, the most important first.
     pub fn run(&self, out: &mut dyn Write) -> Result<()> {
-        let facts = Facts::of(&self.store)?;
+        let facts = Facts::of(&self.store, &self.follow)?;
         let advice = rules::all(&facts);
         if self.json {
             let list: Vec<Value> = advice

@@ -87,14 +87,17 @@ impl Files {
         let there = directory && mode != OpenMode::Salvage && root::is_there(&*fs)?;
         match mode {
             OpenMode::Create if !there => root::make_directory(&*fs, &io_stats)?,
-            OpenMode::Write | OpenMode::ReadOnly if !there => {
+            OpenMode::Write | OpenMode::ReadOnly | OpenMode::Follow if !there => {
                 let why = if directory { "no file CURRENT" } else { "no such directory" };
                 return Err(Error::Missing { what: "store", object: format!("{} ({why})", fs.name()) });
             }
             OpenMode::Salvage if !directory => return Err(Error::Missing { what: "directory", object: fs.name() }),
             _ => {}
         }
-        let lock = fs.lock(mode.writes()).or_else(|refused| {
+        // A follower does not even open the lock file: to close it would release a lock that
+        // LevelDB holds in this process.
+        let lock = if mode == OpenMode::Follow { Ok(Box::new(()) as _) } else { fs.lock(mode.writes()) };
+        let lock = lock.or_else(|refused: std::io::Error| {
             // The lock on the directory may be held by a store of this process that was closed but
             // is not dropped yet, because another store of this process refers to it for a moment
             // (see `shares.rs`). This open waits until no such reference exists and takes the lock

@@ -53,6 +53,11 @@ impl Store {
         self.mode == OpenMode::Salvage
     }
 
+    /// Returns whether another process may write the store.
+    pub fn follows(&self) -> bool {
+        self.mode == OpenMode::Follow
+    }
+
     /// The path of a file, for messages.
     pub fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.fs.name())

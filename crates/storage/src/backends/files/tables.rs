@@ -91,6 +91,9 @@ impl Tables {
     }
 
     fn close_some(&self, opened: Option<&FileTable>) {
+        if self.store.follows() {
+            return; // the file of a closed table may be gone
+        }
         let mut upgraded = Vec::new(); // the last owner of a table must not drop it under the lock
         let mut clock = self.clock.lock();
         if clock.tables.len() > 2 * self.open.load(Relaxed) + 16 {
