@@ -4,7 +4,7 @@
 //! Invariant: a range delete of an empty range is a no-op, alone or within a batch. A range is
 //! empty if its end is not greater than its start in the store's order. Only an open store knows
 //! this order, so the store checks the ranges of a batch when it writes the batch.
-use super::Db;
+use super::{Db, write::check_options};
 use crate::{Error, ReadOptions, Result, WriteBatch, WriteOptions, write::WriteRequest};
 use terrace_format::{
     FamilyId,
@@ -66,6 +66,7 @@ impl Db {
     /// Deletes the keys of a range with point tombstones.
     fn delete_keys(&self, family: FamilyId, from: &[u8], to: &[u8], options: WriteOptions) -> Result<()> {
         self.writes()?;
+        check_options(options)?;
         let bytes_max = usize::try_from(self.shared().options.write_buffer_size).unwrap_or(usize::MAX);
         let mut cursor = self.cursor_in(family, ReadOptions::new().from(from).to(to).fill_cache(false));
         cursor.seek_to_first()?;
@@ -79,7 +80,7 @@ impl Db {
                 // batches durable too.
                 let sync = options.sync && !cursor.valid();
                 let request = WriteRequest::Batch(std::mem::take(&mut batch));
-                self.write_checked(request, (longest as u64, 0), WriteOptions { sync, ..WriteOptions::default() })?;
+                self.write_checked(request, (longest as u64, 0), WriteOptions { sync, ..options })?;
             }
         }
         Ok(())

@@ -87,7 +87,7 @@ impl Db {
         options.validate()?;
         let location = locate(path.as_ref(), &options)?;
         let storage = terrace_storage::open(&location, OpenMode::ReadOnly, options.durability, &options.setup())?;
-        Db::build(storage.into(), options, Executor::Threads, true)
+        Db::build(storage.into(), options, Executor::Threads, Access::Read)
     }
 
     /// Opens a new store in memory. The store is lost when its last handle is dropped.
@@ -127,7 +127,7 @@ impl Db {
     /// ```
     pub fn open_on(storage: Box<dyn Storage>, options: Options) -> Result<Db> {
         options.validate()?;
-        Db::build(storage.into(), options, Executor::Threads, false)
+        Db::build(storage.into(), options, Executor::Threads, Access::Write)
     }
 
     /// Works like [`open_on`](Db::open_on), but starts no background threads: the caller runs
@@ -153,16 +153,12 @@ impl Db {
     /// ```
     pub fn open_manual(storage: Box<dyn Storage>, options: Options) -> Result<Db> {
         options.validate()?;
-        Db::build(storage.into(), options, Executor::Manual, false)
+        Db::build(storage.into(), options, Executor::Manual, Access::Write)
     }
 
-    pub(super) fn build(
-        storage: Arc<dyn Storage>,
-        options: Options,
-        executor: Executor,
-        read_only: bool,
-    ) -> Result<Db> {
+    pub(super) fn build(storage: Arc<dyn Storage>, options: Options, executor: Executor, access: Access) -> Result<Db> {
         let mut options = options.resolved();
+        let read_only = access != Access::Write;
         let mut found = match recover::open(&*storage, &options, read_only) {
             Err(full) if full.is_no_space() && !read_only => {
                 storage.reserve(0)?;
@@ -180,6 +176,11 @@ impl Db {
             options.intra_l0_compaction_trigger = INTRA_L0_RUNS;
         }
         options.text_log = if options.info_log { storage.text_log().map(Arc::new) } else { None };
+        if access == Access::Follow {
+            // What looks like damage at the end of a WAL is a write in progress.
+            found.damage.clear();
+            found.set_aside.clear();
+        }
         found.damage.drain(..).for_each(|damage| options.notify(|| Event::Damaged { damage }));
         let order = options.order().clone();
         let separates_values = storage.layout().values == Values::Log;
@@ -281,6 +282,15 @@ impl Db {
         shared.schedule(&mut shared.state.lock());
         Ok(())
     }
+}
+
+/// How a handle uses its store.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Write,
+    Read,
+    /// Reads while another process writes the store.
+    Follow,
 }
 
 /// Returns the location of the store at `path`, if `options` allow a store of that kind.

@@ -2,7 +2,7 @@
 //! pair, counts, and deletes of prefixes. Each exists for the store and for a column family.
 use super::{ColumnFamily, Db};
 use crate::{Error, Range, ReadOptions, Result, WriteOptions, read::scan::after_prefix};
-use std::ops::RangeBounds;
+use std::ops::{Bound, RangeBounds};
 use terrace_format::FamilyId;
 
 /// A pair: a key and its value.
@@ -26,8 +26,23 @@ impl Db {
     }
 
     fn range_in<K: AsRef<[u8]> + ?Sized>(&self, family: FamilyId, range: &impl RangeBounds<K>) -> Range {
-        let options = ReadOptions::new().snapshot(&self.snapshot());
-        Range::new(self.shared().order.clone(), range, || self.cursor_in(family, options.clone()))
+        let order = &self.shared().order;
+        let mut options = ReadOptions::new().snapshot(&self.snapshot());
+        // In the bytewise order the next key after a key is the key with a zero appended. In
+        // another order only two kinds of bounds are those of a read; the iterator checks the
+        // others.
+        let next = |key: &[u8]| order.is_bytewise().then(|| [key, &[0]].concat());
+        options.from = match range.start_bound() {
+            Bound::Included(start) => Some(start.as_ref().to_vec()),
+            Bound::Excluded(start) => next(start.as_ref()),
+            Bound::Unbounded => None,
+        };
+        options.to = match range.end_bound() {
+            Bound::Included(end) => next(end.as_ref()),
+            Bound::Excluded(end) => Some(end.as_ref().to_vec()),
+            Bound::Unbounded => None,
+        };
+        Range::new(order.clone(), range, || self.cursor_in(family, options.clone()))
     }
 
     /// Returns the first pair of the range of `options`.
@@ -101,6 +116,7 @@ impl Db {
     }
 
     fn delete_prefix_in(&self, family: FamilyId, prefix: &[u8], options: WriteOptions) -> Result<()> {
+        self.writes()?;
         let order = &self.shared().order;
         if !order.is_bytewise() {
             let name = order.name();

@@ -124,10 +124,7 @@ impl Db {
 
     #[cold]
     fn write_without_wal(&self, request: WriteRequest<'_>, options: WriteOptions) -> Result<u64> {
-        if options.sync {
-            let text = "a write cannot have both sync and disable_wal; after writes without WAL, Db::wait_durable waits until they are durable";
-            return Err(Error::Invalid(text.into()));
-        }
+        check_options(options)?;
         Ok(self.writes()?.write_without_wal(self.shared(), request)?.0)
     }
 
@@ -259,4 +256,13 @@ impl Db {
             _ => Ok(()),
         }
     }
+}
+
+/// Returns an error if the options contradict each other.
+pub(super) fn check_options(options: WriteOptions) -> Result<()> {
+    if options.sync && options.disable_wal {
+        let text = "a write cannot have both sync and disable_wal; after writes without WAL, Db::wait_durable waits until they are durable";
+        return Err(Error::Invalid(text.into()));
+    }
+    Ok(())
 }

@@ -144,6 +144,8 @@ fn recover(storage: &dyn Storage, options: &Options, purpose: Purpose) -> Result
     }
     let manifest = manifest::read(storage, options, root)?;
     let requires = features::check(storage, options, &manifest.requires)?;
+    // A store that another process writes may have new files since the manifest was read.
+    let listed = if writes { listed } else { storage.list()? };
     orphans::check_tables_present(storage, &manifest.version, &listed)?;
     let next_file = manifest.next_file.max(above(&listed));
     let target = match purpose {

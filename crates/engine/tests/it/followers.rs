@@ -13,7 +13,6 @@ fn small() -> Options {
         ("target_file_size", "64KiB"),
         ("max_bytes_for_level_base", "256KiB"),
         ("memory_budget", "8MiB"),
-        ("max_open_files", "16"), // fewer than the store has
         ("compression", "none"),
         ("durability_interval_ms", "20"),
     ];
@@ -100,6 +99,15 @@ fn a_follower_refuses_what_it_cannot_follow() {
         let refused = Db::open_follower(&path, Options::default()).err().unwrap();
         assert!(matches!(refused, Error::Unsupported(_)) && refused.to_string().contains("block tables"), "{refused}");
     }
+    let path = folder.path().join("many");
+    let db = Db::open(&path, small()).unwrap();
+    (0..20_000).for_each(|n| db.put(key(n), [1; 100]).unwrap());
+    db.flush().unwrap();
+    let mut few = small();
+    few.max_open_files = 16;
+    let refused = Db::open_follower(&path, few).err().unwrap();
+    assert!(matches!(refused, Error::Unsupported(_)) && refused.to_string().contains("at most 16"), "{refused}");
+    assert!(Db::open_follower(&path, small()).unwrap().statistics().torn_wals == 0);
     let device = folder.path().join("device");
     kit::device_file(&device, 64 << 20);
     assert!(matches!(Db::open_follower(&device, Options::default()), Err(Error::Unsupported(_))));

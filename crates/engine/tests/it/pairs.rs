@@ -110,6 +110,8 @@ fn a_prefix_of_any_bytes_is_deleted_and_nothing_else() {
             assert_eq!(db.count(ReadOptions::new()).unwrap(), 9);
         }
         db.delete_prefix("none", WriteOptions::default()).unwrap();
+        let both = WriteOptions { sync: true, ..WriteOptions::without_wal() };
+        assert!(matches!(db.delete_prefix("a", both), Err(Error::Invalid(_))), "{ranges}");
         db.delete_prefix(b"\xff\xff\xff\xff", WriteOptions::default()).unwrap();
         assert_eq!(db.count(ReadOptions::new()).unwrap(), 9);
     }

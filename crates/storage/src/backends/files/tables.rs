@@ -163,6 +163,9 @@ impl FileTable {
     /// Opens the table again with its whole index. Returns the reader `old` if another thread uses
     /// the table, or if the table cannot be opened.
     fn reopened_whole(&self, old: Arc<Reader>) -> Arc<Reader> {
+        if self.tables.store.follows() {
+            return old; // the file may be gone, or the name may belong to another table
+        }
         let Some(mut open) = self.reader.try_write() else { return old };
         let (Some(reader), Ok(new)) = (&mut *open, self.new_reader()) else { return old };
         *reader = new.clone();
@@ -183,7 +186,15 @@ impl FileTable {
     }
 
     fn new_reader(&self) -> Result<Arc<Reader>> {
-        let Tables { store, budget, find, .. } = &*self.tables;
+        let Tables { store, budget, find, open, .. } = &*self.tables;
+        let most = store.share.most();
+        if store.follows() && open.load(Relaxed) >= most {
+            let text = "a reader of a store that another process writes keeps every SSTable open, at most";
+            return Err(Error::Unsupported(format!(
+                "{}: {text} {most} with these options and file descriptors (max_open_files)",
+                store.fs.name()
+            )));
+        }
         let source = find(&self.meta)?;
         let there = source.there;
         let opened = Reader::open(&self.meta, self.uid, Box::new(source), &store.setup, budget.clone());
