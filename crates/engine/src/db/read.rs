@@ -168,13 +168,24 @@ impl Db {
         let shared = self.shared();
         let (storage, order, ranges) = (&*shared.storage, &shared.order, shared.has_range_tombstones);
         let point_lookup = PointLookup { storage, order, lookup, ranges, resolve, how };
+        if is_sample() {
+            return self.look_up_counted(&point_lookup, view);
+        }
+        get::get(&point_lookup, view, |_| {}, |level, table| shared.on_seek_budget_spent(view.family, level, table))
+    }
+
+    /// Looks up a key and counts the lookup in the statistics, unless it is one of the first
+    /// pass of
+    /// `multi_get`, which only prefetches.
+    #[cold]
+    fn look_up_counted<'a>(&self, point: &PointLookup<'_>, view: TreeView<'a>) -> Result<Option<Value<'a>>> {
+        let shared = self.shared();
         let on_search = |tables| {
-            // The first pass of `multi_get`, which only prefetches, is not counted.
-            if resolve == shared.separates_values && is_sample() {
+            if point.resolve == shared.separates_values {
                 shared.stats.looked_up(tables);
             }
         };
-        get::get(&point_lookup, view, on_search, |level, table| shared.on_seek_budget_spent(view.family, level, table))
+        get::get(point, view, on_search, |level, table| shared.on_seek_budget_spent(view.family, level, table))
     }
 
     /// Returns the values of `keys`, each as [`get`](Db::get) returns it. All values are from the
