@@ -102,7 +102,8 @@ fn a_follower_refuses_what_it_cannot_follow() {
     let path = folder.path().join("many");
     let db = Db::open(&path, small()).unwrap();
     (0..20_000).for_each(|n| db.put(key(n), [1; 100]).unwrap());
-    db.flush().unwrap();
+    db.compact_range(None, None).unwrap(); // into SSTables of 64 KiB
+    db.wait_idle().unwrap();
     let mut few = small();
     few.max_open_files = 16;
     let refused = Db::open_follower(&path, few).err().unwrap();
