@@ -144,9 +144,7 @@ impl Store {
                 error => error,
             })?);
         }
-        let options = self.settings.resolve()?;
-        refuse_foreign(&self.path)?;
-        Ok(Db::open_follower(&self.path, options)?)
+        Ok(Db::open_follower(&self.path, self.options()?)?)
     }
 }
 

@@ -174,9 +174,8 @@ impl Db {
         get::get(&point_lookup, view, |_| {}, |level, table| shared.on_seek_budget_spent(view.family, level, table))
     }
 
-    /// Looks up a key and counts the lookup in the statistics, unless it is one of the first
-    /// pass of
-    /// `multi_get`, which only prefetches.
+    /// Looks up a key and counts the lookup in the statistics. The first pass of `multi_get` only
+    /// prefetches and is not counted.
     #[cold]
     fn look_up_counted<'a>(&self, point: &PointLookup<'_>, view: TreeView<'a>) -> Result<Option<Value<'a>>> {
         let shared = self.shared();

@@ -36,7 +36,7 @@ impl Options {
         }
         if options.memory_budget > 0 {
             let set = options.memtables_bytes_max().saturating_add(self.block_cache_size);
-            // An eighth of the budget is not used for what is counted; another one is for indexes.
+            // An eighth of the budget is left for uncounted memory, and an eighth for indexes.
             options.memory_budget = self.memory_budget.max((set / 3).saturating_mul(4));
         }
         options

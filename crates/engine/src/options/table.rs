@@ -230,7 +230,7 @@ declare_options! {
         /// readahead an eighth, indexes and filters half of what memtables leave, and the block
         /// cache the rest. For SSTables whose index and filter do not fit, only a small part of the
         /// index is in memory, and lookups read the rest from the file. An eighth of the limit is
-        /// left for what is not counted: the current block of each iterator, buffers of SSTables
+        /// left for uncounted memory: the current block of each iterator, buffers of SSTables
         /// that are being written, and unused memory of the allocator.
         /// A `write_buffer_size` or `block_cache_size` that needs more raises the limit. Values
         /// other than 0 are at least 8 MiB.

@@ -101,8 +101,7 @@ fn wait_for_room(shared: &Arc<DbInner>, writer: &mut WriterState, stall: &mut St
                 // the store. So the leader does not store the stall epoch, which lets later writes
                 // skip this check.
                 writer.seen_epoch = (!delayed).then(|| shared.stall_epoch.load(Ordering::Acquire));
-                writer.delay_per_byte = stall::delay_per_byte(&shared.options, &inputs);
-                writer.delay_cause = stall::worst_backlog(&shared.options, &inputs).0;
+                (writer.delay_per_byte, writer.delay_cause) = stall::delay_per_byte(&shared.options, &inputs);
                 return Ok(());
             }
             Admission::Slowdown => {

@@ -87,24 +87,21 @@ pub fn stop_cause(options: &Options, inputs: &StallInputs) -> StallCause {
     }
 }
 
-/// Returns the delay of a write in seconds per byte; 0 if writes are not delayed. The write rate
-/// falls exponentially as the backlog approaches a limit: equal steps towards the limit divide the
-/// rate by the same factor. So the rate settles at the speed of background work, on fast and slow
-/// devices.
-pub fn delay_per_byte(options: &Options, inputs: &StallInputs) -> f64 {
-    if !options.delayed_writes {
-        return 0.0;
+/// Returns the delay of a write in seconds per byte, and its cause; 0 if writes are not delayed.
+/// The write rate falls exponentially as the backlog approaches a limit: equal steps towards the
+/// limit divide the rate by the same factor. So the rate settles at the speed of background
+/// work, on fast and slow devices.
+pub fn delay_per_byte(options: &Options, inputs: &StallInputs) -> (f64, StallCause) {
+    let (cause, worst) = worst_backlog(options, inputs);
+    if !options.delayed_writes || worst == 0.0 {
+        return (0.0, cause);
     }
-    let (_, worst) = worst_backlog(options, inputs);
-    if worst == 0.0 {
-        return 0.0;
-    }
-    1.0 / (RATE_MAX * (RATE_MIN / RATE_MAX).powf(worst))
+    (1.0 / (RATE_MAX * (RATE_MIN / RATE_MAX).powf(worst)), cause)
 }
 
 /// Returns the largest backlog as a number from 0 (writes are not delayed) to 1 (writes stop), with
 /// its cause.
-pub fn worst_backlog(options: &Options, inputs: &StallInputs) -> (StallCause, f64) {
+fn worst_backlog(options: &Options, inputs: &StallInputs) -> (StallCause, f64) {
     let runs = fraction(inputs.l0_runs, options.level0_slowdown_writes_trigger - 1, options.level0_stop_writes_trigger);
     // One immutable memtable does not count as backlog, because its flush is already running.
     let sealed = fraction(inputs.sealed, 1, options.max_write_buffer_number);
@@ -186,12 +183,12 @@ mod tests {
         let bounds = |options: &Options| BacklogBounds::of(options, Some(4 << 30), 0, 0);
         let unstalled = unstalled(bounds(&options));
         let busy = StallInputs { l0_runs: 11, sealed: 1, ..unstalled };
-        assert_eq!(delay_per_byte(&options, &busy), 0.0, "off");
+        assert_eq!(delay_per_byte(&options, &busy).0, 0.0, "off");
         (options.delayed_writes, options.max_write_buffer_number, options.soft_pending_compaction_bytes_limit) =
             (true, 4, 1 << 30);
         let unstalled = StallInputs { bounds: bounds(&options), ..unstalled };
         assert_eq!(admit(&options, &busy), Admission::Proceed, "no slowdown in addition");
-        let mib = |inputs: &StallInputs| 1.0 / delay_per_byte(&options, inputs) / f64::from(1 << 20);
+        let mib = |inputs: &StallInputs| 1.0 / delay_per_byte(&options, inputs).0 / f64::from(1 << 20);
         let cases = [
             (StallInputs { sealed: 1, l0_runs: 7, debt_bytes: 1 << 29, ..unstalled }, f64::INFINITY),
             (StallInputs { l0_runs: 8, ..unstalled }, 168.0), // 8: 1/5 of the way from 7 to 12
@@ -217,6 +214,6 @@ mod tests {
         }
         options.soft_pending_compaction_bytes_limit = 0;
         let unstalled = StallInputs { bounds: bounds(&options), ..unstalled };
-        assert_eq!(delay_per_byte(&options, &StallInputs { debt_bytes: 1 << 40, ..unstalled }), 0.0, "no limit");
+        assert_eq!(delay_per_byte(&options, &StallInputs { debt_bytes: 1 << 40, ..unstalled }).0, 0.0, "no limit");
     }
 }

@@ -1,4 +1,5 @@
-//! What `advise` knows of a store: its size, a sample of its pairs, and its last session.
+//! The facts from which `advise` derives its advice: the size of the store, a sample of its
+//! pairs, and its last session.
 use super::session::Session;
 use crate::{
     args::{Follow, Store},
@@ -145,9 +146,9 @@ fn ratio(codec: Codec, places: &[Vec<u8>]) -> f64 {
     let (mut before, mut after, mut stored) = (0, 0, Vec::new());
     for block in places.iter().flat_map(|place| place.chunks(4 << 10)) {
         stored.clear();
-        let used = compress(codec, 1, block, &mut stored);
+        compress(codec, 1, block, &mut stored);
         before += block.len();
-        after += if used == Codec::None { block.len() } else { stored.len() };
+        after += stored.len();
     }
     if before == 0 { 1.0 } else { after as f64 / before as f64 }
 }

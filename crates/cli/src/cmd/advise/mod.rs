@@ -12,8 +12,7 @@ use std::io::Write;
 /// Says what limits a store, and which of a few options would change that, by how much and why.
 ///
 /// Reads the store, a sample of its pairs, and the statistics of its last session that wrote to it,
-/// from the file LOG. Gives no advice if nothing limits the
-/// store.
+/// from the file LOG. Gives no advice if nothing limits the store.
 #[derive(clap::Args)]
 pub struct Advise {
     #[command(flatten)]
@@ -30,11 +29,11 @@ pub struct Advise {
 struct Advice {
     /// What limits the store: a short name for programs.
     limit: &'static str,
-    /// What was measured.
+    /// The measurements that show the limit.
     evidence: String,
-    /// What to change.
+    /// The option or command to use.
     change: String,
-    /// What the change would bring, and what it costs.
+    /// The gain and the cost of the change.
     effect: String,
 }
 

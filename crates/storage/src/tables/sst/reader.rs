@@ -53,7 +53,7 @@ impl Reader {
         setup: &StorageConfig,
         budget: Arc<Budget>,
     ) -> Result<Reader> {
-        let mut tail = Tail::load(&*source, &setup.order, setup.filter.as_ref())?;
+        let (mut tail, index_block) = Tail::load(&*source, &setup.order, setup.filter.as_ref())?;
         identity::check(&*source, &tail, &setup.order, meta)?;
         let (id, bounds) = (meta.id, [meta.smallest.clone(), meta.largest.clone()]);
         let (order, policy) = (setup.order.clone(), setup.filter.clone());
@@ -62,16 +62,28 @@ impl Reader {
         let mapped = BlockStates::new(if is_searched { tail.index.len() } else { 0 });
         let whole_bytes = (tail.byte_len() + mapped.byte_len()) as u64;
         let fits = budget.fits_tails(whole_bytes);
-        if !fits {
-            tail.shrink(&*source, &order)?;
+        let can_shrink = fits && index_block.is_some() && tail.index.is_large();
+        if let Some(index_block) = index_block.filter(|_| !fits) {
+            tail.shrink(&*source, &order, &index_block);
         }
-        let can_shrink = fits && tail.may_shrink();
-        let mut tail_held = budget.hold(Holder::Tails);
         let bytes = (tail.byte_len() + mapped.byte_len()) as u64;
-        tail_held.set(bytes);
         let freed_bytes = whole_bytes - bytes;
-        let _tail_held = tail_held;
-        Ok(Reader { id, source, order, policy, tail, can_shrink, freed_bytes, budget, bounds, mapped, uid, _tail_held })
+        let mut tail_held = budget.hold(Holder::Tails);
+        tail_held.set(bytes);
+        Ok(Reader {
+            id,
+            source,
+            order,
+            policy,
+            tail,
+            can_shrink,
+            freed_bytes,
+            budget,
+            bounds,
+            mapped,
+            uid,
+            _tail_held: tail_held,
+        })
     }
 
     /// Returns whether the table would take less memory if it were opened again without room in the

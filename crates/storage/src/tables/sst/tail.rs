@@ -3,14 +3,14 @@
 use super::{
     ByteSource,
     filter::Filter,
-    index::{Index, PARTITION_ENTRIES, Partition},
+    index::{Index, Partition},
     stored_block::{is_stored_raw, open_sealed, read_contents, sealed_range},
 };
 use crate::{Error, Result};
 use std::{collections::BTreeMap, sync::Arc};
 use terrace_format::{
     Corrupt, KeyOrder, RangeTombstones, TableProperties,
-    block::{Block, BlockCursor},
+    block::{Block, BlockCursor, Bytes},
     filter::{FilterBlock, FilterPolicy, block_meta_name, table_meta_name},
     footer::{FOOTER_BYTES, Footer, Handle},
     pair::{self, PairProperties},
@@ -23,7 +23,6 @@ use terrace_format::{
 pub(super) struct Tail {
     pub footer: Footer,
     pub index: Index,
-    is_index_raw: bool,
     pub filter: Filter,
     /// The handle of the filter of the whole table, if its block is not compressed.
     filter_at: Option<Handle>,
@@ -33,11 +32,19 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    pub fn load(source: &dyn ByteSource, order: &KeyOrder, policy: Option<&Arc<dyn FilterPolicy>>) -> Result<Tail> {
+    /// Reads and verifies all parts. Also returns the contents of the index block, for
+    /// [`Tail::shrink`]; `None` if the block is compressed.
+    pub fn load(
+        source: &dyn ByteSource,
+        order: &KeyOrder,
+        policy: Option<&Arc<dyn FilterPolicy>>,
+    ) -> Result<(Tail, Option<Bytes>)> {
         let footer = read_footer(source)?;
         let sealed = source.read(sealed_range(source, footer.index)?)?;
-        let is_index_raw = is_stored_raw(&sealed);
-        let index = Block::of_internal_keys(open_sealed(source, footer.index, sealed, true)?)
+        let is_raw = is_stored_raw(&sealed);
+        let contents = open_sealed(source, footer.index, sealed, true)?.into_shared();
+        let index_block = is_raw.then(|| contents.clone());
+        let index = Block::of_internal_keys(contents)
             .and_then(|block| Partition::whole(order, block))
             .and_then(|all| all.check_order(order).map(|()| Index::Whole(Arc::new(all))))
             .map_err(|found| Error::corrupt(source.name(), footer.index.offset, found))?;
@@ -58,27 +65,22 @@ impl Tail {
             None => (Filter::None, None),
             Some(policy) => read_filter(source, &metas, policy)?,
         };
-        Ok(Tail { footer, index, is_index_raw, filter, filter_at, properties, range_tombstones, pairs })
-    }
-
-    /// Returns whether [`Tail::shrink`] probably frees memory.
-    pub fn may_shrink(&self) -> bool {
-        self.is_index_raw && self.index.len() > PARTITION_ENTRIES
+        Ok((Tail { footer, index, filter, filter_at, properties, range_tombstones, pairs }, index_block))
     }
 
     /// Frees the memory of those parts that lookups can read from the file instead: the filter, if
-    /// the table is mapped, and most of the index.
-    pub fn shrink(&mut self, source: &dyn ByteSource, order: &KeyOrder) -> Result<()> {
-        if !self.may_shrink() {
-            return Ok(());
+    /// the table is mapped, and most of the index. `index_block` has the contents of the index
+    /// block.
+    pub fn shrink(&mut self, source: &dyn ByteSource, order: &KeyOrder, index_block: &[u8]) {
+        if !self.index.is_large() {
+            return;
         }
-        if let Some(sparse) = self.index.to_sparse(source, order, self.footer.index)? {
+        if let Some(sparse) = self.index.to_sparse(order, self.footer.index, index_block) {
             self.index = sparse;
         }
         if let Some(handle) = self.filter_at {
             self.filter = std::mem::replace(&mut self.filter, Filter::None).into_mapped(source, handle);
         }
-        Ok(())
     }
 
     /// Returns the size in memory of the decoded parts, in bytes.

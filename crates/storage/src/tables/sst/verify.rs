@@ -20,7 +20,7 @@ impl Reader {
 
 /// Reads the whole table again and returns the properties that it counted.
 fn verify(table: &Reader) -> Result<TableProperties> {
-    let tail = Tail::load(&*table.source, &table.order, table.policy.as_ref())?;
+    let (tail, _) = Tail::load(&*table.source, &table.order, table.policy.as_ref())?;
     let mut walk = Walk { table, tail: &tail, last: Vec::new(), counted: TableProperties::default() };
     let index = tail.index.partition_at(&*table.source, &table.order, 0)?;
     for at in 0..index.end() {

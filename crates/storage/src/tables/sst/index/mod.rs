@@ -8,8 +8,7 @@ mod sparse;
 use super::ByteSource;
 use crate::Result;
 pub(super) use partition::Partition;
-pub(super) use sparse::PARTITION_ENTRIES;
-use sparse::Sparse;
+use sparse::{PARTITION_ENTRIES, Sparse};
 use std::sync::Arc;
 use terrace_format::{KeyOrder, footer::Handle};
 
@@ -28,6 +27,11 @@ impl Index {
             Index::Whole(all) => all.end(),
             Index::Sparse(sparse) => sparse.len(),
         }
+    }
+
+    /// Returns whether [`Index::to_sparse`] may save memory, as far as the size of the index tells.
+    pub fn is_large(&self) -> bool {
+        self.is_whole() && self.len() > PARTITION_ENTRIES
     }
 
     /// Returns whether all entries are in memory.
@@ -66,12 +70,13 @@ impl Index {
         }
     }
 
-    /// Returns the index with only a part of its entries in memory; `None` if that would save
-    /// nothing. `handle` is the handle of the index block.
-    pub fn to_sparse(&self, source: &dyn ByteSource, order: &KeyOrder, handle: Handle) -> Result<Option<Index>> {
+    /// Returns the index with only a part of its entries in memory; `None` if that is not possible.
+    /// `handle` and `contents` are those of the index block, which is stored
+    /// uncompressed.
+    pub fn to_sparse(&self, order: &KeyOrder, handle: Handle, contents: &[u8]) -> Option<Index> {
         match self {
-            Index::Whole(all) => Ok(Sparse::of(source, order, handle, all)?.map(Index::Sparse)),
-            Index::Sparse(_) => Ok(None),
+            Index::Whole(all) => Sparse::of(order, handle, contents, all).map(Index::Sparse),
+            Index::Sparse(_) => None,
         }
     }
 

@@ -3,21 +3,18 @@
 //!
 //! The checksum of the index block was verified when the table was opened. It does not cover a
 //! partition alone, so the sparse index has a checksum for each partition.
-use super::{
-    super::{ByteSource, stored_block::sealed_range},
-    Partition,
-};
+use super::{super::ByteSource, Partition};
 use crate::{Error, Result};
 use terrace_format::{
     Corrupt, KeyOrder,
     block::{self, Block, Bytes},
     crc,
     fences::Fences,
-    footer::{Handle, open_block},
+    footer::Handle,
 };
 
 /// Number of entries of a partition. A partition has about a kilobyte, so one or two pages.
-pub(in crate::tables::sst) const PARTITION_ENTRIES: usize = 32;
+pub(super) const PARTITION_ENTRIES: usize = 32;
 
 /// A sparse index, see the module documentation.
 pub(in crate::tables::sst) struct Sparse {
@@ -38,21 +35,14 @@ struct Stored {
 }
 
 impl Sparse {
-    /// Reads the index block at `handle` again and returns the sparse form of `all`, its decoded
-    /// entries. Returns `None` if a part of the block cannot be decoded alone, or if the block is
-    /// so small that the sparse index would save nothing.
-    pub fn of(source: &dyn ByteSource, order: &KeyOrder, handle: Handle, all: &Partition) -> Result<Option<Sparse>> {
-        let corrupt = |found| Error::corrupt(source.name(), handle.offset, found);
-        let sealed = source.read(sealed_range(source, handle)?)?;
-        let (codec, contents) = open_block(&sealed, true).map_err(corrupt)?;
-        if codec != 0 || all.end() <= PARTITION_ENTRIES {
-            return Ok(None);
-        }
-        let block = Block::of_borrowed_keys(contents).map_err(corrupt)?;
+    /// Returns the sparse form of `all`, the decoded entries of the index block with these
+    /// `contents`. Returns `None` if a part of the block cannot be decoded alone.
+    pub fn of(order: &KeyOrder, handle: Handle, contents: &[u8], all: &Partition) -> Option<Sparse> {
+        let block = Block::of_borrowed_keys(contents).ok()?;
         // Otherwise some keys share a prefix with the previous key.
         let are_whole = block.restarts() == all.end() && block.check_restarts().is_ok();
         if !are_whole {
-            return Ok(None);
+            return None;
         }
         let (mut keys, mut ends, mut partitions, mut end) = (Vec::new(), Vec::new(), Vec::new(), 0);
         for first in (0..all.end()).step_by(PARTITION_ENTRIES) {
@@ -65,7 +55,7 @@ impl Sparse {
         }
         keys.shrink_to_fit();
         let last_keys = Fences::new(order, keys, ends);
-        Ok(Some(Sparse { offset: handle.offset, entries: all.end(), last_keys, partitions }))
+        Some(Sparse { offset: handle.offset, entries: all.end(), last_keys, partitions })
     }
 
     /// Returns the number of entries of the index.
