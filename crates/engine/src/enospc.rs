@@ -8,7 +8,12 @@
 //!                                                                   ▼        │
 //!  the error of the attempt ◄── retry budget spent ──────────── wait for space
 //! ```
-use crate::{Options, Result, reserve::ReserveGuard, state::DbInner};
+use crate::{
+    Options, Result,
+    reserve::{ReserveGuard, ReserveUser},
+    state::DbInner,
+};
+use parking_lot::MutexGuard;
 use std::{
     sync::{Arc, atomic::Ordering},
     thread,
@@ -49,6 +54,7 @@ impl DbInner {
             Err(full) if full.is_no_space() => {}
             outcome => return outcome,
         }
+        let _turn = (own_jobs > 0 && !self.work.is_manual()).then(|| self.wait_for_turn());
         let mut waited = Duration::ZERO;
         loop {
             let guard = self.reclaim_space()?;
@@ -81,14 +87,22 @@ impl DbInner {
     fn reclaim_space(self: &Arc<Self>) -> Result<ReserveGuard<'_>> {
         let _awaited = BlockingScope::new();
         {
-            let _for_file_systems_that_allocate_late = self.reserve.release(&*self.storage);
+            let _for_file_systems_that_allocate_late = self.reserve.release(&*self.storage, ReserveUser::Job);
             let _ = self.storage.commit(); // a failure reaches the durability handles of the files
         }
         // Pending edits are committed before the reserve is released for the next attempt. The
         // manifest may need the space of the reserve, and concurrent jobs would otherwise take that
         // space.
         self.commit_edits_for_space()?;
-        Ok(self.reserve.release(&*self.storage))
+        Ok(self.reserve.release(&*self.storage, ReserveUser::Job))
+    }
+
+    /// Waits until no other job retries. During the wait, this job counts as a job without space.
+    fn wait_for_turn(&self) -> MutexGuard<'_, ()> {
+        self.jobs_out_of_space.fetch_add(1, Ordering::AcqRel);
+        let turn = self.space_turn.lock();
+        self.jobs_out_of_space.fetch_sub(1, Ordering::AcqRel);
+        turn
     }
 
     /// Waits until the counter of freed space is above `before`. Returns false if no job and no

@@ -177,6 +177,13 @@ pub struct DbInner {
     pub stall_epoch: AtomicU64,
     /// The number of times that disk space was freed.
     pub space_freed: AtomicU64,
+    /// The free bytes of the disk when they were last measured; `u64::MAX` if unknown. The
+    /// compaction policy reads this value, because it runs under the state lock and does no I/O.
+    pub last_free_bytes: AtomicU64,
+    /// Held by the job that retries after a lack of disk space. Two jobs that retry at the same
+    /// time could both fail, although each has enough space if it runs alone. A thread takes it
+    /// before all other locks.
+    pub space_turn: Mutex<()>,
     /// The number of jobs that wait for disk space.
     pub jobs_out_of_space: AtomicUsize,
     /// The last sequence number that readers may see.

@@ -29,8 +29,8 @@ pub fn expand_inputs(ctx: &Situation<'_>, level: usize, upper: Vec<Arc<TableRef>
         let (from, to) = span(order, upper.iter().chain(&lower)).expect("a plan has inputs");
         let wider = with_boundaries(ctx, level, overlapping(ctx, level, &KeyRange { from: Some(from), to: Some(to) }));
         let free = || !wider.iter().any(|table| ctx.busy.has(table.meta.id));
-        if wider.len() > upper.len() && bytes(&wider).saturating_add(bytes(&lower)) < limits.expanded_bytes() && free()
-        {
+        let most = limits.expanded_bytes().min(ctx.room);
+        if wider.len() > upper.len() && bytes(&wider).saturating_add(bytes(&lower)) < most && free() {
             let lower_for_wider = lower_inputs(ctx, level + 1, &wider);
             if lower_for_wider.len() == lower.len() {
                 (upper, lower) = (wider, lower_for_wider);

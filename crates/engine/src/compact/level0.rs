@@ -88,6 +88,25 @@ pub fn pick_intra_l0(ctx: &Situation<'_>) -> Option<Plan> {
     })
 }
 
+/// Returns a compaction of only the oldest runs of `plan` if `plan` is a compaction of level 0 for
+/// which the disk has too little space. Its outputs need about as much space as its inputs, which
+/// stay on the disk until the end. The returned compaction takes as many runs as fit, at least one.
+pub fn runs_that_fit(ctx: &Situation<'_>, plan: Plan) -> Plan {
+    if plan.level > 0 || plan.upper.len() < 2 || plan.bytes() <= ctx.room {
+        return plan;
+    }
+    let mut oldest_first = plan.upper.clone();
+    oldest_first.sort_by_key(|table| table.meta.id);
+    let mut sum = bytes(&plan.lower);
+    let fits = |table: &&Arc<TableRef>| {
+        sum = sum.saturating_add(table.meta.bytes);
+        sum <= ctx.room
+    };
+    let count = oldest_first.iter().take_while(fits).count().max(1);
+    oldest_first.truncate(count);
+    expand_inputs(ctx, 0, oldest_first, true)
+}
+
 /// Removes from `plan` all runs of level 0 that are not older than every run that is being
 /// compacted. If the plan keeps a run, it also keeps every older run that overlaps it. Returns
 /// `None` if no run is left, or if none of the plan's runs is being compacted.

@@ -188,7 +188,7 @@ fn pick_table(ctx: &Situation<'_>, level: usize, reserved: &[Reservation]) -> Pi
         if ctx.busy.has(table.meta.id) {
             continue;
         }
-        let plan = expand_table(ctx, level, table.clone());
+        let plan = level0::runs_that_fit(ctx, expand_table(ctx, level, table.clone()));
         if admits(ctx, reserved, &plan) {
             return Pick::Plan(plan);
         }

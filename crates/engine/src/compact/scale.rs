@@ -85,6 +85,7 @@ fn plan(set: &VersionSet) -> bool {
         reserved_numbers: &reserved_numbers,
         seek_hint: None,
         oldest_reader: SeqNo(1),
+        room: u64::MAX,
         shadow_ratio: 0.0,
     };
     Leveled.plan(&ctx).is_some()

@@ -25,6 +25,8 @@ pub struct Situation<'a> {
     pub seek_hint: Option<(usize, TableId)>,
     /// The lowest sequence number at which a reader may read.
     pub oldest_reader: SeqNo,
+    /// The bytes of free disk space that a new compaction may use; `u64::MAX` if unknown.
+    pub room: u64,
     /// The estimated share of the bytes above the deepest level that shadow older entries; see
     /// [`ShadowStats::share`](super::shadow_estimate::ShadowStats::share).
     pub shadow_ratio: f64,

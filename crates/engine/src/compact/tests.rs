@@ -148,6 +148,38 @@ fn level_0_waits_until_it_is_large_enough_or_long_or_the_store_is_idle() {
     assert_eq!((plan.output_level, plan.upper.len()), (0, 2), "intra-L0 compaction meanwhile");
 }
 
+/// Tests a compaction of level 0 on a nearly full disk: it takes only the oldest runs, as many as
+/// there is space for.
+#[test]
+fn a_compaction_of_level_0_takes_the_runs_that_fit() {
+    let limits = Limits {
+        target_file_size: 10_000,
+        max_bytes_for_level_base: 20_000,
+        level0_file_num_compaction_trigger: 4,
+        ..Limits::default()
+    };
+    let mut tree = Tree::stacked(limits, [0, 10, 0, 0, 0, 0, 0]);
+    let runs: Vec<u64> = (0..6)
+        .map(|_| {
+            tree.flush_wide();
+            tree.versions.live().levels[0].tables().next().expect("a run").meta.bytes
+        })
+        .collect();
+    let lower = tree.versions.live().levels[1].bytes();
+    let mut planned = |room| {
+        tree.room = room;
+        let plan = tree.situated(|ctx| Leveled.plan(ctx)).expect("level 0 is due");
+        let mut ids: Vec<_> = plan.upper.iter().map(|table| table.meta.id).collect();
+        ids.sort();
+        let mut all: Vec<_> = tree.versions.live().levels[0].tables().map(|table| table.meta.id).collect();
+        all.sort();
+        assert_eq!(ids[..], all[..ids.len()], "the oldest runs");
+        ids.len()
+    };
+    let total: u64 = runs.iter().sum::<u64>() + lower;
+    assert_eq!([u64::MAX, total, total - 1, lower + runs[0] + runs[1], 0].map(&mut planned), [6, 6, 5, 2, 1]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
@@ -162,10 +194,12 @@ proptest! {
         level_compaction_dynamic_level_bytes in any::<bool>(),
         max_entries_for_level_base in prop::sample::select(vec![0u64, 20]),
         tombstone_compaction_percent in prop::sample::select(vec![0u64, 10, 50]),
+        room in prop::sample::select(vec![0, 5000, 40_000, u64::MAX]),
     ) {
         let limits =
             Limits { target_file_size: 10_000, max_bytes_for_level_base: 20_000, level_compaction_dynamic_level_bytes, level0_file_num_compaction_trigger, l0_pressing_runs, level0_min_overlap_percent, intra_l0_compaction_trigger, min_overlapping_ratio, max_entries_for_level_base, tombstone_compaction_percent };
         let mut tree = Tree::new(seed, limits, jobs_max);
+        tree.room = room;
         for _ in 0..400 {
             match tree.rng.below(10) {
                 0..3 => tree.seal(),
@@ -419,6 +453,7 @@ fn any_sizes_in_a_manifest_are_summed_without_overflow() {
                 reserved_numbers: &reserved_numbers,
                 seek_hint: Some((1, TableId(7))),
                 oldest_reader: SeqNo(99),
+                room: u64::MAX,
                 shadow_ratio: 1.0,
             };
             (0..LEVELS - 1).for_each(|level| drop(Leveled.plan_range(&ctx, level, &KeyRange::default())));

@@ -223,6 +223,8 @@ impl Db {
             view: ArcSwap::from_pointee(view),
             stall_epoch: AtomicU64::new(0),
             space_freed: AtomicU64::new(0),
+            last_free_bytes: AtomicU64::new(u64::MAX),
+            space_turn: Mutex::new(()),
             jobs_out_of_space: AtomicUsize::new(0),
             visible: AtomicU64::new(found.last.0),
             durable: AtomicU64::new(0),

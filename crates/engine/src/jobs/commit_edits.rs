@@ -6,6 +6,7 @@
 use crate::{
     Error, Event, Result,
     bounds::BacklogBounds,
+    reserve::ReserveUser,
     state::{DbInner, DbState},
     version::{objects_written_with, set::Manifest},
 };
@@ -153,7 +154,7 @@ fn append_edits(shared: &Arc<DbInner>) -> Result<(usize, Duration)> {
         Err(full) if full.is_no_space() => {
             // The failed append may have written a part of its record, so nothing more can be
             // appended to this manifest. A new manifest replaces it.
-            let _guard = shared.reserve.release(&*shared.storage);
+            let _guard = shared.reserve.release(&*shared.storage, ReserveUser::Manifest);
             rewrite_manifest(shared, manifest)?;
             (count, edits) = shared.state.lock().versions.committable()?;
             manifest.log(&edits)?;
@@ -184,7 +185,7 @@ fn append_edits(shared: &Arc<DbInner>) -> Result<(usize, Duration)> {
 pub(super) fn append_now(shared: &DbInner, manifest: &mut Manifest, edit: &Edit) -> Result<()> {
     match manifest.log(slice::from_ref(edit)) {
         Err(full) if full.is_no_space() => {
-            let _guard = shared.reserve.release(&*shared.storage);
+            let _guard = shared.reserve.release(&*shared.storage, ReserveUser::Manifest);
             rewrite_manifest(shared, manifest)?;
             manifest.log(slice::from_ref(edit))
         }

@@ -70,7 +70,9 @@ impl DbInner {
     /// pending edits. Returns `None` in durability modes that wait for the file system's own
     /// commits. The call does I/O and must not be made under a lock.
     pub fn free_bytes(&self) -> Option<u64> {
-        if self.storage.waits_for_fs_commit() { None } else { self.storage.free_bytes() }
+        let free = self.storage.free_bytes();
+        self.last_free_bytes.store(free.unwrap_or(u64::MAX), Ordering::Relaxed);
+        free.filter(|_| !self.storage.waits_for_fs_commit())
     }
 
     /// Loads the entry counts of SSTables that existed when the store was opened, a limited number
@@ -127,6 +129,7 @@ impl DbInner {
             reserved_numbers: state.versions.reserved_numbers(),
             seek_hint: state.seek_hint.filter(|(of, ..)| *of == family).map(|(_, level, table)| (level, table)),
             oldest_reader: self.snapshots.oldest(|| self.visible()),
+            room: self.last_free_bytes.load(Ordering::Relaxed).saturating_sub(state.compactions.bytes()),
             shadow_ratio: state.gc.shadow_stats.share(limits),
         })
     }

@@ -60,6 +60,8 @@ pub struct Tree {
     pub newest: BTreeMap<Vec<u8>, (u64, Kind)>,
     pub last: u64,
     pub waits: Option<Waiting>,
+    /// The bytes of disk space that a compaction may use.
+    pub room: u64,
 }
 
 impl Tree {
@@ -77,6 +79,7 @@ impl Tree {
             newest: BTreeMap::new(),
             last: 0,
             waits: None,
+            room: u64::MAX,
         }
     }
 
@@ -128,6 +131,7 @@ impl Tree {
             reserved_numbers: self.versions.reserved_numbers(),
             seek_hint: None,
             oldest_reader: SeqNo(self.last),
+            room: self.room,
             shadow_ratio: 0.0,
         })
     }
