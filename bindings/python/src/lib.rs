@@ -4,6 +4,7 @@
 #![deny(unsafe_code)]
 
 mod arguments;
+mod backups;
 mod batch;
 mod chunk;
 mod column_family;
@@ -34,6 +35,7 @@ use pyo3::prelude::*;
 mod _terracedb {
     #[pymodule_export]
     use crate::{
+        backups::Backups,
         batch::WriteBatch,
         column_family::ColumnFamily,
         db::Db,

@@ -409,6 +409,35 @@ def test_export_ingest_and_checkpoint(path, tmp_path):
         assert len(list(copy)) == 50
 
 
+def test_backups(path, tmp_path):
+    backups = terracedb.Backups(tmp_path / "backups")
+    assert backups.list() == []
+    with terracedb.open(path) as db:
+        for n in range(3):
+            db[b"key"] = b"%d" % n
+            assert backups.create(db) == n + 1
+        listed = backups.list()
+        assert [backup["sequence"] for backup in listed] == [1, 2, 3] and listed[0]["created"] > 1_700_000_000
+        assert listed[2]["added_bytes"] < listed[2]["bytes"]
+    assert backups.verify() == [] and backups.restore(tmp_path / "two", 2) == 2
+    with terracedb.open(tmp_path / "two", create=False) as restored:
+        assert restored[b"key"] == b"1"
+    assert backups.purge(1) == [1, 2]
+    with pytest.raises(terracedb.MissingError, match="has no backup 2; it has only backup 3"):
+        backups.restore(tmp_path / "again", 2)
+    with pytest.raises(terracedb.InvalidError, match="not empty"):
+        backups.restore(tmp_path / "two")
+    for name in (tmp_path / "backups").glob("*.object"):
+        name.write_bytes(b"rot")
+    assert {id for id, _, _ in backups.verify()} == {3}
+    with pytest.raises(terracedb.CorruptError, match="SHA-256"):
+        backups.restore(tmp_path / "again")
+    assert not list((tmp_path / "again").iterdir())
+    with pytest.raises(terracedb.InvalidError, match="no backups"):
+        terracedb.Backups(path).list()
+    backups.remove(3)
+
+
 def test_concurrent_use_of_an_iterator_or_a_batch_raises_and_does_not_crash(path):
     with terracedb.open(path) as db:
         wanted = {b"%05d" % n for n in range(20000)}

@@ -217,8 +217,6 @@ mod book {
     struct LevelDb;
     #[doc = include_str!("../../../docs/guide/open.md")]
     struct Open;
-    #[doc = include_str!("../../../docs/guide/recover.md")]
-    struct Recover;
     #[doc = include_str!("../../../docs/guide/tune.md")]
     struct Tune;
     #[doc = include_str!("../../../docs/tutorial.md")]

@@ -10,6 +10,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("vfs", &["terrace-format", "terrace-device"]),
     ("storage", &["terrace-format", "terrace-device", "terrace-vfs"]),
     ("engine", &["terrace-format", "terrace-storage"]),
+    ("backup", &["terrace", "terrace-vfs"]),
     ("sim", &["terrace-format", "terrace-device", "terrace-vfs", "terrace-storage"]),
     ("lab", &["terrace", "terrace-format", "terrace-device", "terrace-storage", "terrace-sim"]),
     ("peers", &["terrace-lab"]),
@@ -17,6 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "cli",
         &[
             "terrace",
+            "terrace-backup",
             "terrace-format",
             "terrace-device",
             "terrace-storage",
@@ -25,7 +27,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "terrace-peers",
         ],
     ),
-    ("capi", &["terrace", "terrace-format", "terrace-storage"]),
+    ("capi", &["terrace", "terrace-backup", "terrace-format", "terrace-storage"]),
 ];
 
 /// Compares every manifest with the table.

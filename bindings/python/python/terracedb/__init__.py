@@ -33,10 +33,11 @@ from ._errors import (
     UnsupportedError,
 )
 from ._mapping import ColumnFamily, Db, Snapshot, Transaction, open, open_in_memory
-from ._terracedb import Pairs, Updates, WriteBatch, __version__, destroy, repair
+from ._terracedb import Backups, Pairs, Updates, WriteBatch, __version__, destroy, repair
 from ._views import Items, Keys, Values
 
 __all__ = [
+    "Backups",
     "ClosedError",
     "ColumnFamily",
     "ConflictError",

@@ -353,6 +353,26 @@ def open(
 def open_in_memory(*, preset: Optional[str] = None, **options: Any) -> Db:
     """Creates a store in memory. Its contents are lost when it is closed."""
 
+class Backups:
+    """Incremental, checksummed backups in a directory. Backups share the files that did not change in between."""
+
+    def __init__(self, folder: _Path) -> None: ...
+    def create(self, db: Db, *, bytes_per_second: int = 0) -> int:
+        """Backs up the present state of the store. Returns the number of the backup. 0 bytes per second means no limit."""
+    def list(self) -> list[dict[str, int]]:
+        """Returns the backups, the oldest first: `id`, `created` (seconds since 1970), `sequence`, `files`, `bytes` and
+        `added_bytes`. Raises `CorruptError` if a record is damaged."""
+    def verify(self, id: Optional[int] = None) -> list[tuple[int, Optional[str], str]]:
+        """Reads all files of a backup, or of all backups, and compares them with their SHA-256. Returns the damage: the
+        number of the backup, the file of the store (or `None` for the record), and what is wrong."""
+    def restore(self, folder: _Path, id: Optional[int] = None) -> int:
+        """Restores a backup, by default the newest one, into an absent or empty directory. Returns the sequence number of
+        its last write. Raises `CorruptError` if a file is damaged."""
+    def purge(self, keep: int) -> list[int]:
+        """Removes all backups except for the newest `keep`. Returns the numbers of the removed backups."""
+    def remove(self, id: int) -> None:
+        """Removes one backup."""
+
 def destroy(path: _Path) -> None:
     """Deletes the files of the store in directory `path`, and no other files. Fails while the store is open."""
 

@@ -205,6 +205,28 @@ void terrace_compact_range(leveldb_t* db, const char* start_key, size_t start_ke
  * returns. Returns the sequence number of the last write that the copy has, or 0 on failure. */
 uint64_t terrace_checkpoint(leveldb_t* db, const char* name, char** errptr);
 
+/* Backs up the present state of the store into the backup directory `directory`, which need not
+ * exist. Copies only files that no earlier backup in it has, and reads at most `bytes_per_second`
+ * (0: no limit). The backup survives a power cut when the call returns. After a failure, earlier
+ * backups are complete. Returns the number of the backup, or 0 on failure. */
+uint64_t terrace_backup_create(leveldb_t* db, const char* directory, uint64_t bytes_per_second, char** errptr);
+
+/* Stores the numbers of the backups in `directory`, the oldest first, in the first `capacity`
+ * elements of `ids`. Leaves out backups with a damaged record. Returns the number of backups. */
+size_t terrace_backup_list(const char* directory, uint64_t* ids, size_t capacity, char** errptr);
+
+/* Reads all files of backup `id` (0: of all backups) and compares them with their SHA-256. Damage is
+ * an error (Corruption). */
+void terrace_backup_verify(const char* directory, uint64_t id, char** errptr);
+
+/* Restores backup `id` (0: the newest one) as a store in directory `name`, which must not exist or
+ * be empty. Returns the sequence number of the last write that the store has, or 0 on failure. */
+uint64_t terrace_backup_restore(const char* directory, uint64_t id, const char* name, char** errptr);
+
+/* Removes all backups except for the newest `keep`, and the files that no remaining backup needs.
+ * Returns the number of removed backups. */
+size_t terrace_backup_purge(const char* directory, size_t keep, char** errptr);
+
 /* Resumes writes after a full disk (terrace_kind_no_space), once there is free space again. */
 void terrace_resume(leveldb_t* db, char** errptr);
 

@@ -5,9 +5,11 @@
 //! - `read`: lookups without a copy, and of many keys at once
 //! - `chunk`: iterators over a key range that copy many pairs per call
 //! - `write`: encoded batches, writes without a WAL, range deletes
+//! - `backup`: backups of a store
 //! - `whole`: compaction, checkpoint and resumption of a store
 //! - `family`, `family_reads`, `family_writes`: column families
 //! - `transaction`, `transaction_ops`, `transaction_cursor`: transactions
+mod backup;
 mod chunk;
 mod family;
 mod family_reads;

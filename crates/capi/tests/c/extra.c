@@ -168,6 +168,29 @@ static void whole(leveldb_t* db, const leveldb_options_t* options, const char* p
   works();
   CHECK(terrace_checkpoint(db, copy, &err) == 0);
   fails(terrace_kind_invalid);
+  char place[4096], restored[4096];
+  snprintf(place, sizeof place, "%s-backups", path);
+  snprintf(restored, sizeof restored, "%s-restored", path);
+  for (uint64_t id = 1; id <= 3; id++) {
+    CHECK(terrace_backup_create(db, place, 0, &err) == id);
+    works();
+  }
+  CHECK(terrace_backup_purge(place, 2, &err) == 1);
+  works();
+  uint64_t ids[4] = {0, 0, 0, 0};
+  CHECK(terrace_backup_list(place, ids, 4, &err) == 2 && ids[0] == 2 && ids[1] == 3 && ids[2] == 0);
+  works();
+  terrace_backup_verify(place, 0, &err);
+  works();
+  CHECK(terrace_backup_restore(place, 0, restored, &err) == terrace_last_sequence(db));
+  works();
+  CHECK(terrace_backup_restore(place, 1, restored, &err) == 0);
+  CHECK(err != NULL && strstr(err, "has no backup 1") != NULL);
+  leveldb_free(err);
+  err = NULL;
+  leveldb_t* again = terrace_open_read_only(options, restored, &err);
+  works();
+  leveldb_close(again);
   terrace_resume(db, &err);
   works();
   leveldb_t* copied = terrace_open_read_only(options, copy, &err);

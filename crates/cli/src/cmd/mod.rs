@@ -1,5 +1,6 @@
 //! The subcommands of the command `terrace`, one file each.
 mod advise;
+mod backup;
 mod bench;
 mod check;
 mod checkpoint;
@@ -42,6 +43,7 @@ pub enum Command {
     Advise(advise::Advise),
     Compact(compact::Compact),
     Checkpoint(checkpoint::Checkpoint),
+    Backup(backup::Backup),
     Convert(convert::Convert),
     Check(check::Check),
     Repair(repair::Repair),
@@ -90,6 +92,7 @@ impl Command {
             Command::Advise(command) => command.run(out),
             Command::Compact(command) => command.run(out),
             Command::Checkpoint(command) => command.run(out),
+            Command::Backup(command) => command.run(out),
             Command::Convert(command) => command.run(out),
             Command::Check(command) => command.run(out),
             Command::Repair(command) => command.run(out),

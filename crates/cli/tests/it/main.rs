@@ -1,4 +1,5 @@
 //! Tests of the `terrace` command as users see it.
+mod backup;
 mod bench;
 mod book;
 mod common;

@@ -1,0 +1,115 @@
+//! A directory as a place for backups.
+use crate::target::{BackupTarget, StoredObject, TargetLock};
+use std::{
+    io::{self, Read},
+    path::Path,
+    sync::Arc,
+};
+use terrace_vfs::{DirectoryLock, FileSystem, ReadFile, RealFs};
+
+/// The end of the name of an object that is being written.
+const PARTIAL: &str = ".partial";
+/// Number of bytes that are copied at once.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// A directory as a place for backups.
+pub struct DirectoryTarget {
+    fs: Arc<dyn FileSystem>,
+}
+
+impl DirectoryTarget {
+    /// Returns the directory at `path`, which need not exist.
+    pub fn at(path: impl AsRef<Path>) -> DirectoryTarget {
+        DirectoryTarget::on(Arc::new(RealFs::new(path.as_ref())))
+    }
+
+    /// Returns a directory of any file system, such as a model for tests.
+    pub fn on(fs: Arc<dyn FileSystem>) -> DirectoryTarget {
+        DirectoryTarget { fs }
+    }
+
+    fn write(&self, partial: &str, content: &mut dyn Read) -> io::Result<()> {
+        let mut file = self.fs.create(partial)?;
+        let mut piece = vec![0; PIECE_BYTES];
+        loop {
+            let count = content.read(&mut piece)?;
+            if count == 0 {
+                break;
+            }
+            file.append(&piece[..count])?;
+        }
+        file.sync()
+    }
+}
+
+impl BackupTarget for DirectoryTarget {
+    fn name(&self) -> String {
+        self.fs.name()
+    }
+
+    fn put(&self, name: &str, content: &mut dyn Read) -> io::Result<()> {
+        let partial = format!("{name}{PARTIAL}");
+        let put = self.write(&partial, content).and_then(|()| self.fs.rename(&partial, name));
+        put.inspect_err(|_| drop(self.fs.remove(&partial)))?; // best effort: the next lock removes it
+        self.fs.sync_directory()
+    }
+
+    fn get(&self, name: &str) -> io::Result<Box<dyn Read>> {
+        Ok(Box::new(FileReader::open(&*self.fs, name)?))
+    }
+
+    fn list(&self) -> io::Result<Vec<StoredObject>> {
+        let is_object = |name: &str| !name.ends_with(PARTIAL) && name != "LOCK";
+        let files = self.fs.list()?.into_iter().filter(|file| is_object(&file.name));
+        Ok(files.map(|file| StoredObject { name: file.name, bytes: file.bytes }).collect())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.fs.remove(name)?;
+        self.fs.sync_directory()
+    }
+
+    /// Also removes incomplete objects, which a killed process has left.
+    fn lock(&self) -> io::Result<Box<dyn TargetLock>> {
+        self.fs.make_directory()?;
+        let lock = self.fs.lock(true)?;
+        for file in self.fs.list()?.iter().filter(|file| file.name.ends_with(PARTIAL)) {
+            self.fs.remove(&file.name)?;
+        }
+        // A process that was killed between a rename and its sync has left an object whose name may
+        // not be durable. Later backups use this object.
+        self.fs.sync_directory()?;
+        Ok(Box::new(Locked { _lock: lock }))
+    }
+}
+
+struct Locked {
+    _lock: Box<dyn DirectoryLock>,
+}
+
+impl TargetLock for Locked {}
+
+/// Reads a file from its start to its end.
+pub(crate) struct FileReader {
+    file: Box<dyn ReadFile>,
+    offset: u64,
+    bytes: u64,
+}
+
+impl FileReader {
+    /// Opens the file `name` of `fs`.
+    pub fn open(fs: &dyn FileSystem, name: &str) -> io::Result<FileReader> {
+        let file = fs.open(name)?;
+        Ok(FileReader { bytes: file.bytes()?, file, offset: 0 })
+    }
+}
+
+impl Read for FileReader {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.bytes - self.offset).unwrap_or(usize::MAX);
+        let count = buf.len().min(left);
+        self.file.read_exact_at(&mut buf[..count], self.offset)?;
+        self.offset += count as u64;
+        Ok(count)
+    }
+}

@@ -1,0 +1,172 @@
+//! Restores a store from a backup.
+use crate::{
+    backups::Backups,
+    error::{Error, Result},
+    hash::Checked,
+    record::FileRecord,
+};
+use std::{
+    collections::BTreeSet,
+    io::{self, Read},
+    path::Path,
+};
+use terrace_vfs::{FileSystem, RealFs};
+
+/// The file that makes a directory a store. It is written last.
+const CURRENT: &str = "CURRENT";
+/// The name of `CURRENT` while it is written. A store removes files with such names.
+const TEMPORARY: &str = "000000.dbtmp";
+
+/// The result of a restore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// The number of the backup.
+    pub id: u64,
+    /// The store contains every write up to this sequence number, and no other.
+    pub sequence: u64,
+    /// Number of files.
+    pub files: usize,
+    /// Their total size in bytes.
+    pub bytes: u64,
+}
+
+impl Backups {
+    /// Restores backup `id` to the directory `to`, which must be absent or empty. The call verifies
+    /// the SHA-256 of every file that it copies.
+    ///
+    /// Durability: when this call returns, the store survives a power cut. After a kill or a power
+    /// cut during the call, `to` is not a store yet, and an open of it returns an error.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if there is no such backup; [`Error::Damaged`] if a file of the backup is
+    /// damaged; [`Error::Invalid`] if `to` is not empty. After an error the call removes the files
+    /// that it has created.
+    pub fn restore(&self, id: u64, to: impl AsRef<Path>) -> Result<Restored> {
+        self.restore_with(id, to, |_| ())
+    }
+
+    /// Works like [`restore`](Backups::restore), and calls `watch` with the number of restored
+    /// bytes after each file.
+    ///
+    /// # Errors
+    /// The errors of [`restore`](Backups::restore).
+    pub fn restore_with(&self, id: u64, to: impl AsRef<Path>, watch: impl FnMut(u64)) -> Result<Restored> {
+        let to = to.as_ref();
+        match std::fs::read_dir(to).map(|mut entries| entries.next().is_none()) {
+            Ok(false) => {
+                let text = format!("{} is not empty; restore into an absent or empty directory", to.display());
+                return Err(Error::Invalid(text));
+            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Error::io("open", to.display().to_string())(error));
+            }
+            _ => {}
+        }
+        self.restore_into(id, &RealFs::new(to), watch)
+    }
+
+    /// Restores backup `id` into an empty directory of any file system.
+    ///
+    /// # Errors
+    /// The errors of [`restore`](Backups::restore).
+    pub fn restore_into(&self, id: u64, fs: &dyn FileSystem, watch: impl FnMut(u64)) -> Result<Restored> {
+        let record = self.record_of(id)?;
+        let bytes = record.bytes();
+        let mut restore = Restore { backups: self, fs, folders: BTreeSet::new(), created: Vec::new() };
+        let restored = restore.all(&record.files, watch);
+        restored.inspect_err(|_| restore.undo())?;
+        Ok(Restored { id, sequence: record.sequence, files: record.files.len(), bytes })
+    }
+}
+
+/// A restore that is running.
+struct Restore<'a> {
+    backups: &'a Backups,
+    fs: &'a dyn FileSystem,
+    folders: BTreeSet<String>,
+    /// The names of the files that were created.
+    created: Vec<String>,
+}
+
+impl Restore<'_> {
+    fn all(&mut self, files: &[FileRecord], mut watch: impl FnMut(u64)) -> Result<()> {
+        self.fs.make_directory().map_err(Error::io("create", self.fs.name()))?;
+        let mut restored = 0;
+        let (last, first): (Vec<&FileRecord>, Vec<_>) = files.iter().partition(|file| file.name == CURRENT);
+        for group in [first, last] {
+            for file in group {
+                self.make_folders(&file.name)?;
+                self.file(file)?;
+                restored += file.bytes;
+                watch(restored);
+            }
+            self.sync_names()?;
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, file: &FileRecord) -> Result<()> {
+        let (from, to) = (self.backups.path_of(&file.object_name()), format!("{}/{}", self.fs.name(), file.name));
+        let object = self.backups.target.get(&file.object_name());
+        let object = object.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Error::Damaged { object: from.clone(), detail: "it is missing".into() },
+            _ => Error::io("read", from.clone())(error),
+        })?;
+        let mut content = Checked::new(object, file.object.clone());
+        // A new CURRENT appears with its content: an empty one would be a damaged store.
+        let name = if file.name == CURRENT { TEMPORARY } else { &file.name };
+        let mut written = self.fs.create(name).map_err(Error::io("create", to.clone()))?;
+        self.created.push(name.into());
+        let mut piece = vec![0; 1 << 20];
+        loop {
+            let read = content.read(&mut piece);
+            let count = read.map_err(|error| match error.kind() {
+                io::ErrorKind::InvalidData => Error::Damaged { object: from.clone(), detail: error.to_string() },
+                _ => Error::io("read", from.clone())(error),
+            })?;
+            if count == 0 {
+                break;
+            }
+            written.append(&piece[..count]).map_err(Error::io("write", to.clone()))?;
+        }
+        written.sync().map_err(Error::io("sync", to.clone()))?;
+        if name != file.name {
+            self.fs.rename(name, &file.name).map_err(Error::io("create", to))?;
+            self.created.push(file.name.clone());
+        }
+        Ok(())
+    }
+
+    /// Creates the folders of the file `name`.
+    fn make_folders(&mut self, name: &str) -> Result<()> {
+        for (end, _) in name.match_indices('/') {
+            let folder = &name[..end];
+            if self.folders.insert(folder.into()) {
+                let made = self.fs.folders().ok_or_else(|| io::ErrorKind::Unsupported.into());
+                let made = made.and_then(|folders| folders.make_folder(folder));
+                made.map_err(Error::io("create", format!("{}/{folder}", self.fs.name())))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn sync_names(&self) -> Result<()> {
+        let folders: Vec<String> = self.folders.iter().cloned().collect();
+        let synced = match self.fs.folders() {
+            Some(inside) if !folders.is_empty() => inside.sync_folders(&folders),
+            _ => Ok(()),
+        };
+        synced.and_then(|()| self.fs.sync_directory()).map_err(Error::io("sync", self.fs.name()))
+    }
+
+    /// Removes everything that was created. Ignores errors, because the caller gets the error that
+    /// ended the restore.
+    fn undo(&self) {
+        for name in self.created.iter().rev() {
+            let _ = self.fs.remove(name);
+        }
+        if let Some(folders) = self.fs.folders() {
+            self.folders.iter().rev().for_each(|folder| drop(folders.remove_folder(folder)));
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! C functions on backups.
+#![expect(unsafe_code, reason = "C passes zero-terminated strings and arrays")]
+use crate::{
+    db::Db,
+    error::{Failure, Kind, Message},
+    memory,
+};
+use std::{io, slice};
+use terrace_backup::{Backups, CreateOptions, Error, Result};
+
+impl From<Error> for Message {
+    fn from(error: Error) -> Message {
+        let kind = match &error {
+            Error::Store(store) => return store.clone().into(),
+            Error::Damaged { .. } => Kind::Corruption,
+            Error::Missing { .. } => Kind::NotFound,
+            Error::Invalid(_) => Kind::InvalidArgument,
+            Error::Io { source, .. } if source.kind() == io::ErrorKind::Unsupported => Kind::NotSupported,
+            _ => Kind::IoError,
+        };
+        Message::new(kind, error.to_string())
+    }
+}
+
+/// # Safety
+/// `directory` is zero-terminated.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn terrace_backup_create(
+    db: &Db,
+    directory: *const u8,
+    bytes_per_second: u64,
+    errptr: &mut Failure,
+) -> u64 {
+    // SAFETY: guaranteed by the caller.
+    let directory = unsafe { memory::path(directory) };
+    let options = CreateOptions::default().bytes_per_second(bytes_per_second);
+    let made = Backups::open(directory).and_then(|backups| backups.create(&db.0, &options));
+    errptr.of(made).map_or(0, |backup| backup.id)
+}
+
+/// # Safety
+/// `directory` is zero-terminated. `ids` has space for `capacity` numbers.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn terrace_backup_list(
+    directory: *const u8,
+    ids: *mut u64,
+    capacity: usize,
+    errptr: &mut Failure,
+) -> usize {
+    // SAFETY: guaranteed by the caller.
+    let directory = unsafe { memory::path(directory) };
+    let listed = Backups::open(directory).and_then(|backups| backups.list());
+    let Some(listed) = errptr.of(listed) else { return 0 };
+    let good: Vec<u64> = listed.into_iter().filter_map(|backup| Some(backup.ok()?.id)).collect();
+    if capacity > 0 {
+        // SAFETY: guaranteed by the caller.
+        let ids = unsafe { slice::from_raw_parts_mut(ids, capacity) };
+        ids.iter_mut().zip(&good).for_each(|(id, found)| *id = *found);
+    }
+    good.len()
+}
+
+/// # Safety
+/// `directory` is zero-terminated.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn terrace_backup_verify(directory: *const u8, id: u64, errptr: &mut Failure) {
+    // SAFETY: guaranteed by the caller.
+    let directory = unsafe { memory::path(directory) };
+    errptr.of(verify(directory, id));
+}
+
+fn verify(directory: &std::path::Path, id: u64) -> Result<()> {
+    let verified = Backups::open(directory)?.verify((id > 0).then_some(id))?;
+    match verified.problems.into_iter().next() {
+        Some(problem) => {
+            let file = problem.file.map(|file| format!(", {file}")).unwrap_or_default();
+            Err(Error::Damaged { object: format!("backup {}{file}", problem.id), detail: problem.detail })
+        }
+        None => Ok(()),
+    }
+}
+
+/// # Safety
+/// `directory` and `name` are zero-terminated.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn terrace_backup_restore(
+    directory: *const u8,
+    id: u64,
+    name: *const u8,
+    errptr: &mut Failure,
+) -> u64 {
+    // SAFETY: guaranteed by the caller.
+    let [directory, name] = [directory, name].map(|path| unsafe { memory::path(path) });
+    let restored = Backups::open(directory).and_then(|backups| {
+        let id = if id > 0 { id } else { backups.newest()?.unwrap_or(0) };
+        backups.restore(id, name)
+    });
+    errptr.of(restored).map_or(0, |restored| restored.sequence)
+}
+
+/// # Safety
+/// `directory` is zero-terminated.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn terrace_backup_purge(directory: *const u8, keep: usize, errptr: &mut Failure) -> usize {
+    // SAFETY: guaranteed by the caller.
+    let directory = unsafe { memory::path(directory) };
+    let purged = Backups::open(directory).and_then(|backups| backups.purge(keep));
+    errptr.of(purged).map_or(0, |purged| purged.removed.len())
+}
