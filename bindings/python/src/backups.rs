@@ -30,10 +30,11 @@ impl Backups {
     }
 
     /// Returns the number of the new backup.
-    #[pyo3(signature = (db, *, bytes_per_second=0))]
-    fn create(&self, py: Python<'_>, db: PyRef<'_, Db>, bytes_per_second: u64) -> PyResult<u64> {
+    #[pyo3(signature = (db, *, bytes_per_second=0, scratch=None))]
+    fn create(&self, py: Python<'_>, db: PyRef<'_, Db>, bytes_per_second: u64, scratch: Option<Path>) -> PyResult<u64> {
         let db = db.store.run(py, |db| Ok(db.clone()))?;
         let options = CreateOptions::default().bytes_per_second(bytes_per_second);
+        let options = scratch.into_iter().fold(options, |options, scratch| options.scratch(scratch.0));
         Ok(self.run(py, move |backups| backups.create(&db, &options))?.id)
     }
 

@@ -1,7 +1,6 @@
 //! Converts the engine's errors to Python exceptions. Each kind of error has an exception class in
 //! the Python module `terracedb._errors`. The text of an exception is the engine's message.
 use pyo3::{prelude::*, sync::PyOnceLock};
-use std::io;
 use terrace::Error;
 
 /// Returns the exception for `error`.
@@ -18,7 +17,7 @@ pub fn raised_by_backup(py: Python<'_>, error: &terrace_backup::Error) -> PyErr 
         Error::Missing { .. } => "MissingError",
         Error::InUse(_) => "InUseError",
         Error::Invalid(_) => "InvalidError",
-        Error::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => "NoSpaceError",
+        error if error.is_no_space() => "NoSpaceError",
         Error::Io { .. } => "StorageError",
         _ => "Error",
     };

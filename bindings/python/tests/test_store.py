@@ -432,10 +432,15 @@ def test_backups(path, tmp_path):
     assert {id for id, _, _ in backups.verify()} == {3}
     with pytest.raises(terracedb.CorruptError, match="SHA-256"):
         backups.restore(tmp_path / "again")
-    assert not list((tmp_path / "again").iterdir())
-    with pytest.raises(terracedb.InvalidError, match="no backups"):
+    assert not (tmp_path / "again").exists()
+    with pytest.raises(terracedb.InvalidError, match="no file BACKUPS"):
         terracedb.Backups(path).list()
     backups.remove(3)
+    with terracedb.open_in_memory() as memory:
+        memory[b"key"] = b"v"
+        with pytest.raises(terracedb.InvalidError, match="scratch"):
+            backups.create(memory)
+        assert backups.create(memory, scratch=tmp_path / "scratch") == 1 and not (tmp_path / "scratch").exists()
 
 
 def test_concurrent_use_of_an_iterator_or_a_batch_raises_and_does_not_crash(path):

@@ -2,7 +2,7 @@
 use crate::{
     directory::DirectoryTarget,
     error::{Error, Result},
-    record::{self, Record},
+    record::{self, MARKER, Record},
     target::{BackupTarget, StoredObject, TargetLock},
 };
 use std::{
@@ -12,9 +12,11 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// The object that marks a place for backups, and its content.
-const MARKER: &str = "BACKUPS";
+/// The content of the object [`MARKER`].
 const MARKER_TEXT: &str = "terrace backups, format 1\n";
+
+/// The end of the year 9999, in seconds since 1970: the latest time that programs can format.
+const CREATED_MAX: u64 = 253_402_300_799;
 
 /// The backups at one place. Other processes may use the same place at the same time. While one of
 /// them changes it, a call that would change it too returns [`Error::InUse`].
@@ -25,7 +27,7 @@ pub struct Backups {
 /// One backup, as [`Backups::list`] returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backup {
-    /// The number of the backup. Later backups have higher numbers.
+    /// The number of the backup: one more than the highest number at the time of its creation.
     pub id: u64,
     /// The time at which the backup began.
     pub created: SystemTime,
@@ -43,7 +45,7 @@ impl From<&Record> for Backup {
     fn from(record: &Record) -> Backup {
         Backup {
             id: record.id,
-            created: SystemTime::UNIX_EPOCH + Duration::from_secs(record.created.min(u64::from(u32::MAX) << 8)),
+            created: SystemTime::UNIX_EPOCH + Duration::from_secs(record.created.min(CREATED_MAX)),
             sequence: record.sequence,
             files: record.files.len(),
             bytes: record.bytes(),
@@ -56,8 +58,7 @@ impl From<&Record> for Backup {
 pub(crate) struct Contents {
     /// The size of each object with a content, by its name.
     pub objects: BTreeMap<String, u64>,
-    /// The name of each record, by the number of its backup. A number has two names only if someone
-    /// copied records into the directory.
+    /// The name of each record, by the number of its backup.
     pub records: BTreeMap<u64, String>,
 }
 
@@ -81,14 +82,22 @@ impl Backups {
         Ok(backups)
     }
 
-    /// Lists the backups, the oldest first. A backup whose record is damaged is an error in the
-    /// list.
+    /// Lists the backups, the oldest first. A backup whose record is damaged is an
+    /// [`Error::Damaged`] in the list.
     ///
     /// # Errors
-    /// [`Error::Io`] if the place cannot be listed.
+    /// [`Error::Io`] if the place cannot be listed or a record cannot be read.
     pub fn list(&self) -> Result<Vec<Result<Backup>>> {
-        let records = self.contents()?.records;
-        Ok(records.values().map(|name| Ok(Backup::from(&self.record(name)?))).collect())
+        let mut listed = Vec::new();
+        for name in self.contents()?.records.values() {
+            match self.record(name) {
+                Ok(record) => listed.push(Ok(Backup::from(&record))),
+                Err(damaged @ Error::Damaged { .. }) => listed.push(Err(damaged)),
+                Err(error) if error.is_not_found() => {} // another process has removed the backup
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(listed)
     }
 
     /// Returns the number of the newest backup; `None` if there is none.
@@ -107,7 +116,7 @@ impl Backups {
             return Ok(());
         }
         if !listed.iter().any(|object| object.name == MARKER) {
-            let text = format!("{place} has files but no backups; name an empty directory, or one with backups");
+            let text = format!("{place} has files but no file {MARKER}; name an empty directory, or one with backups");
             return Err(Error::Invalid(text));
         }
         if self.read(MARKER)? != MARKER_TEXT.as_bytes() {
@@ -135,8 +144,13 @@ impl Backups {
         for StoredObject { name, bytes } in self.listed()? {
             if record::is_object(&name) {
                 objects.insert(name, bytes);
-            } else if let Some((id, _)) = record::parse_name(&name) {
-                records.insert(id, name);
+            } else if let Some((id, _)) = record::parse_name(&name)
+                && let Some(other) = records.insert(id, name)
+            {
+                // Someone has copied records into the directory. If one of them were ignored, a
+                // purge would remove its objects.
+                let detail = format!("another record has number {id}, too; move one of them to another directory");
+                return Err(Error::Damaged { object: self.path_of(&other), detail });
             }
         }
         Ok(Contents { objects, records })

@@ -4,19 +4,17 @@ use crate::{
     error::{Error, Result},
     hash::{Checked, Hash},
     pace::{Pace, Paced},
-    record::{FORMAT, FileRecord, Record, object_name},
+    record::{CURRENT, FORMAT, FileRecord, Record, object_name},
+    scratch::Scratch,
     source::{Identity, Source},
 };
 use std::{
     collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
+    io::{self, Read},
+    path::{self, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
 };
-use terrace::{Db, Medium};
-
-/// The name of the directory for the checkpoint within the store.
-const SCRATCH: &str = "backup.tmp";
+use terrace::Db;
 
 /// Options of [`Backups::create`].
 #[derive(Clone, Debug, Default)]
@@ -26,18 +24,18 @@ pub struct CreateOptions {
 }
 
 impl CreateOptions {
-    /// Limits the bytes per second that the backup reads from the store; 0, the default, means no
-    /// limit.
+    /// Limits the bytes per second that the backup reads from the checkpoint; 0, the default, means
+    /// no limit.
     #[must_use]
     pub fn bytes_per_second(mut self, rate: u64) -> CreateOptions {
         self.bytes_per_second = rate;
         self
     }
 
-    /// Sets the directory for the checkpoint, which exists only during the call and must not exist
-    /// before it. By default it is `backup.tmp` in the directory of the store, so that the
-    /// checkpoint has hard links to the files of the store and takes no space. A store without a
-    /// directory (on a raw device, or in memory) needs this option, and space for a whole copy.
+    /// Sets the directory for the checkpoint, which must not exist and is removed at the end of the
+    /// call. By default it is `backup.tmp` in the directory of the store, so that the checkpoint has
+    /// hard links to the files of the store and takes no space. A store without a directory of its
+    /// own (on a device, or in memory) needs this option, and space for a whole copy.
     #[must_use]
     pub fn scratch(mut self, path: impl Into<PathBuf>) -> CreateOptions {
         self.scratch = Some(path.into());
@@ -61,15 +59,18 @@ impl Backups {
     ///
     /// A file that an earlier backup has is recognized by its name, size, modification time and
     /// inode, and is not read again. Other files are read and recognized by their content, for
-    /// example after the store was restored from a backup.
+    /// example after the store was restored from a backup. The call does not verify the content that
+    /// earlier backups have stored: see [`verify`](Backups::verify).
     ///
     /// Durability: when this call returns, the backup survives a power cut, and contains every
     /// write that ended before the call.
     ///
     /// # Errors
     /// [`Error::Store`] if the checkpoint fails; [`Error::Io`] if the target cannot be written, for
-    /// example because it is full. After an error there is no new backup. Objects that were written
-    /// already stay, and the next call uses them.
+    /// example because it is full; [`Error::InUse`] if another call backs up the same store, or
+    /// changes the same backups. After an error there is no new backup; only if the last sync of the
+    /// target failed, it may exist, and is then complete. Objects that were written already stay,
+    /// and the next call uses them.
     pub fn create(&self, db: &Db, options: &CreateOptions) -> Result<Backup> {
         self.create_with(db, options, |_| ())
     }
@@ -79,20 +80,20 @@ impl Backups {
     /// # Errors
     /// The errors of [`create`](Backups::create).
     pub fn create_with(&self, db: &Db, options: &CreateOptions, watch: impl FnMut(Progress)) -> Result<Backup> {
-        let _lock = self.lock()?;
         let scratch = match &options.scratch {
-            Some(scratch) => scratch.clone(),
-            None => default_scratch(db)?,
+            Some(path) => Scratch::create(path)?,
+            None => Scratch::within(db)?,
         };
+        if let (Some(place), Some(store)) = (self.target.directory(), db.directory())
+            && path::absolute(place).is_ok_and(|place| place.starts_with(store))
+        {
+            let text = format!("{} lies within the store; name a directory outside of it", place.display());
+            return Err(Error::Invalid(text));
+        }
+        let _lock = self.lock()?;
         let created = SystemTime::now();
-        let backed_up = db
-            .checkpoint(&scratch)
-            .map_err(Error::from)
-            .and_then(|made| self.add(&Source::at(&scratch), made.sequence, created, options, watch));
-        let removed = remove_all(&scratch);
-        let backup = backed_up?;
-        removed?;
-        Ok(backup)
+        let sequence = db.checkpoint(scratch.path())?.sequence;
+        self.add(&Source::at(scratch.path()), sequence, created, options, watch)
     }
 
     /// Backs up the checkpoint in `source`, which contains every write up to `sequence`.
@@ -122,6 +123,10 @@ impl Backups {
             source,
         };
         let names = source.files()?;
+        if !names.iter().any(|name| name == CURRENT) {
+            let text = format!("{} has no {CURRENT}, so it is not a checkpoint", source.path_of(""));
+            return Err(Error::Invalid(text));
+        }
         let sizes = names.iter().map(|name| Ok(source.stat(name)?.0)).collect::<Result<Vec<u64>>>()?;
         let mut progress = Progress { done: 0, total: sizes.iter().sum() };
         let mut files = Vec::new();
@@ -131,9 +136,10 @@ impl Backups {
             watch(progress);
             files.push(file);
         }
+        let last = contents.records.keys().next_back().copied().unwrap_or(0);
         let record = Record {
             format: FORMAT,
-            id: contents.records.keys().next_back().map_or(1, |last| last.saturating_add(1)),
+            id: last.checked_add(1).ok_or_else(|| Error::Invalid(format!("no number follows backup {last}")))?,
             created: created.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
             sequence,
             added_bytes: copier.added_bytes,
@@ -176,13 +182,21 @@ impl Copier<'_> {
         let mut content = Paced(self.source.open(&name)?, &mut self.pace);
         let (object, read) = Hash::of_all(&mut content).map_err(Error::io("read", path.clone()))?;
         if read != bytes {
-            let text = format!("{path} changed during the backup; back up only a checkpoint, which does not change");
-            return Err(Error::Invalid(text));
+            return Err(changed(&path));
         }
         let object_name = object_name(&object);
         if self.objects.get(&object_name) != Some(&bytes) {
-            let content = Paced(self.source.open(&name)?, &mut self.pace);
-            self.backups.put(&object_name, &mut Checked::new(content, object.clone()))?;
+            let mut failed = None;
+            let content = Paced(Observed { content: self.source.open(&name)?, failed: &mut failed }, &mut self.pace);
+            let mut content = Checked::new(content, object.clone());
+            let put = self.backups.put(&object_name, &mut content);
+            match (failed, put) {
+                (Some(error), _) => return Err(Error::io("read", path)(error)),
+                (None, Err(Error::Io { source, .. })) if source.kind() == io::ErrorKind::InvalidData => {
+                    return Err(changed(&path));
+                }
+                (None, put) => put?,
+            }
             self.objects.insert(object_name, bytes);
             self.added_bytes += bytes;
         }
@@ -190,26 +204,22 @@ impl Copier<'_> {
     }
 }
 
-/// Returns the directory for the checkpoint within the directory of the store. Removes the
-/// checkpoint of a killed process.
-fn default_scratch(db: &Db) -> Result<PathBuf> {
-    let store = db.statistics();
-    let directory = Path::new(&store.place);
-    if store.layout.medium != Medium::Directory || !directory.join("CURRENT").is_file() {
-        let text = format!("{} is not in a directory, so its checkpoint needs one: set `scratch`", store.place);
-        return Err(Error::Invalid(text));
-    }
-    let scratch = directory.join(SCRATCH);
-    remove_all(&scratch)?;
-    Ok(scratch)
+fn changed(path: &str) -> Error {
+    Error::Invalid(format!("{path} changed during the backup; back up only a checkpoint, which does not change"))
 }
 
-/// Removes the directory `path` if it exists.
-fn remove_all(path: &Path) -> Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::io("remove", path.display().to_string())(error))
-        }
-        _ => Ok(()),
+/// Passes a content on, and keeps the error of a failed read.
+struct Observed<'a, R> {
+    content: R,
+    failed: &'a mut Option<io::Error>,
+}
+
+impl<R: Read> Read for Observed<'_, R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.content.read(buf).map_err(|error| {
+            let kind = error.kind();
+            *self.failed = Some(error);
+            kind.into()
+        })
     }
 }

@@ -1,8 +1,13 @@
 //! A directory as a place for backups.
-use crate::target::{BackupTarget, StoredObject, TargetLock};
+use crate::{
+    record::{MARKER, is_object, parse_name},
+    target::{BackupTarget, StoredObject, TargetLock},
+};
 use std::{
+    fs::DirBuilder,
     io::{self, Read},
-    path::Path,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 use terrace_vfs::{DirectoryLock, FileSystem, ReadFile, RealFs};
@@ -15,17 +20,26 @@ const PIECE_BYTES: usize = 1 << 20;
 /// A directory as a place for backups.
 pub struct DirectoryTarget {
     fs: Arc<dyn FileSystem>,
+    /// The path, if it is a directory of the operating system.
+    path: Option<PathBuf>,
+}
+
+/// Returns whether `name` is the name of an object that is being written.
+fn is_partial(name: &str) -> bool {
+    let is_written = |name: &str| is_object(name) || parse_name(name).is_some() || name == MARKER;
+    name.strip_suffix(PARTIAL).is_some_and(is_written)
 }
 
 impl DirectoryTarget {
     /// Returns the directory at `path`, which need not exist.
     pub fn at(path: impl AsRef<Path>) -> DirectoryTarget {
-        DirectoryTarget::on(Arc::new(RealFs::new(path.as_ref())))
+        let path = path.as_ref();
+        DirectoryTarget { fs: Arc::new(RealFs::new(path)), path: Some(path.to_owned()) }
     }
 
     /// Returns a directory of any file system, such as a model for tests.
     pub fn on(fs: Arc<dyn FileSystem>) -> DirectoryTarget {
-        DirectoryTarget { fs }
+        DirectoryTarget { fs, path: None }
     }
 
     fn write(&self, partial: &str, content: &mut dyn Read) -> io::Result<()> {
@@ -47,6 +61,10 @@ impl BackupTarget for DirectoryTarget {
         self.fs.name()
     }
 
+    fn directory(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
     fn put(&self, name: &str, content: &mut dyn Read) -> io::Result<()> {
         let partial = format!("{name}{PARTIAL}");
         let put = self.write(&partial, content).and_then(|()| self.fs.rename(&partial, name));
@@ -59,8 +77,7 @@ impl BackupTarget for DirectoryTarget {
     }
 
     fn list(&self) -> io::Result<Vec<StoredObject>> {
-        let is_object = |name: &str| !name.ends_with(PARTIAL) && name != "LOCK";
-        let files = self.fs.list()?.into_iter().filter(|file| is_object(&file.name));
+        let files = self.fs.list()?.into_iter().filter(|file| !is_partial(&file.name) && file.name != "LOCK");
         Ok(files.map(|file| StoredObject { name: file.name, bytes: file.bytes }).collect())
     }
 
@@ -71,9 +88,13 @@ impl BackupTarget for DirectoryTarget {
 
     /// Also removes incomplete objects, which a killed process has left.
     fn lock(&self) -> io::Result<Box<dyn TargetLock>> {
+        if let Some(path) = &self.path {
+            // A backup contains the data of the store, so other users cannot read a new directory.
+            DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        }
         self.fs.make_directory()?;
         let lock = self.fs.lock(true)?;
-        for file in self.fs.list()?.iter().filter(|file| file.name.ends_with(PARTIAL)) {
+        for file in self.fs.list()?.iter().filter(|file| is_partial(&file.name)) {
             self.fs.remove(&file.name)?;
         }
         // A process that was killed between a rename and its sync has left an object whose name may

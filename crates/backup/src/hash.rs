@@ -38,8 +38,13 @@ impl Hash {
 
     /// Returns whether this is a SHA-256 in hexadecimal digits, as the names of objects must be.
     pub fn is_valid(&self) -> bool {
-        self.0.len() == 64 && self.0.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        is_hash(&self.0)
     }
+}
+
+/// Returns whether `digits` is a SHA-256 in hexadecimal digits.
+pub fn is_hash(digits: &str) -> bool {
+    digits.len() == 64 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 impl fmt::Display for Hash {

@@ -46,6 +46,7 @@ mod pace;
 mod purge;
 mod record;
 mod restore;
+mod scratch;
 mod source;
 mod target;
 mod verify;

@@ -1,7 +1,7 @@
 //! The record of a backup: the files of the store, and the objects with their contents.
 use crate::{
     error::{Error, Result},
-    hash::Hash,
+    hash::{Hash, is_hash},
     source::Identity,
 };
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,12 @@ use std::path::{Component, Path};
 
 /// The version of the format of records.
 pub const FORMAT: u32 = 1;
+/// The name of the object that marks a place for backups.
+pub const MARKER: &str = "BACKUPS";
+/// The file that makes a directory a store.
+pub const CURRENT: &str = "CURRENT";
 const SUFFIX: &str = ".backup";
+const OBJECT_SUFFIX: &str = ".object";
 /// Number of digits of the hash in the name of a record.
 const DIGITS: usize = 32;
 
@@ -94,12 +99,12 @@ fn is_inside(name: &str) -> bool {
 
 /// Returns the name of the object with the hash `hash`.
 pub fn object_name(hash: &Hash) -> String {
-    format!("{hash}.object")
+    format!("{hash}{OBJECT_SUFFIX}")
 }
 
 /// Returns whether `name` is the name of an object.
 pub fn is_object(name: &str) -> bool {
-    name.ends_with(".object")
+    name.strip_suffix(OBJECT_SUFFIX).is_some_and(is_hash)
 }
 
 /// Returns the backup number and the digits of the hash in the name of a record; `None` if `name`

@@ -3,17 +3,16 @@ use crate::{
     backups::Backups,
     error::{Error, Result},
     hash::Checked,
-    record::FileRecord,
+    record::{CURRENT, FileRecord},
 };
 use std::{
     collections::BTreeSet,
+    fs::{self, File},
     io::{self, Read},
-    path::Path,
+    path::{self, Path, PathBuf},
 };
-use terrace_vfs::{FileSystem, RealFs};
+use terrace_vfs::{FileSystem, RealFs, parent};
 
-/// The file that makes a directory a store. It is written last.
-const CURRENT: &str = "CURRENT";
 /// The name of `CURRENT` while it is written. A store removes files with such names.
 const TEMPORARY: &str = "000000.dbtmp";
 
@@ -34,13 +33,15 @@ impl Backups {
     /// Restores backup `id` to the directory `to`, which must be absent or empty. The call verifies
     /// the SHA-256 of every file that it copies.
     ///
-    /// Durability: when this call returns, the store survives a power cut. After a kill or a power
-    /// cut during the call, `to` is not a store yet, and an open of it returns an error.
+    /// The call writes to the directory `TO.restoring` and renames it at the end. A kill or a power
+    /// cut during the call leaves that directory, and `to` as it was.
+    ///
+    /// Durability: when this call returns, the store survives a power cut.
     ///
     /// # Errors
     /// [`Error::Missing`] if there is no such backup; [`Error::Damaged`] if a file of the backup is
-    /// damaged; [`Error::Invalid`] if `to` is not empty. After an error the call removes the files
-    /// that it has created.
+    /// damaged; [`Error::Invalid`] if `to` is not empty, or `TO.restoring` exists. After an error
+    /// the call removes what it has created.
     pub fn restore(&self, id: u64, to: impl AsRef<Path>) -> Result<Restored> {
         self.restore_with(id, to, |_| ())
     }
@@ -51,8 +52,8 @@ impl Backups {
     /// # Errors
     /// The errors of [`restore`](Backups::restore).
     pub fn restore_with(&self, id: u64, to: impl AsRef<Path>, watch: impl FnMut(u64)) -> Result<Restored> {
-        let to = to.as_ref();
-        match std::fs::read_dir(to).map(|mut entries| entries.next().is_none()) {
+        let to = &path::absolute(to.as_ref()).map_err(Error::io("restore", to.as_ref().display().to_string()))?;
+        match fs::read_dir(to).map(|mut entries| entries.next().is_none()) {
             Ok(false) => {
                 let text = format!("{} is not empty; restore into an absent or empty directory", to.display());
                 return Err(Error::Invalid(text));
@@ -62,10 +63,24 @@ impl Backups {
             }
             _ => {}
         }
-        self.restore_into(id, &RealFs::new(to), watch)
+        let mut temporary = to.clone().into_os_string();
+        temporary.push(".restoring");
+        let temporary = PathBuf::from(temporary);
+        if temporary.exists() {
+            let text = "exists, perhaps left by a restore that was killed; remove it, then try again";
+            return Err(Error::Invalid(format!("{} {text}", temporary.display())));
+        }
+        let restored = self.restore_into(id, &RealFs::new(&temporary), watch);
+        let renamed = restored.and_then(|restored| {
+            let renamed = fs::rename(&temporary, to).and_then(|()| File::open(parent(to))?.sync_all());
+            renamed.map_err(Error::io("restore", to.display().to_string()))?;
+            Ok(restored)
+        });
+        renamed.inspect_err(|_| drop(fs::remove_dir_all(&temporary)))
     }
 
-    /// Restores backup `id` into an empty directory of any file system.
+    /// Restores backup `id` into an empty directory of any file system. Writes `CURRENT` last, so
+    /// before the end of the call the directory is not a store.
     ///
     /// # Errors
     /// The errors of [`restore`](Backups::restore).
@@ -90,7 +105,7 @@ struct Restore<'a> {
 
 impl Restore<'_> {
     fn all(&mut self, files: &[FileRecord], mut watch: impl FnMut(u64)) -> Result<()> {
-        self.fs.make_directory().map_err(Error::io("create", self.fs.name()))?;
+        self.fs.make_directory().map_err(Error::io("restore", self.fs.name()))?;
         let mut restored = 0;
         let (last, first): (Vec<&FileRecord>, Vec<_>) = files.iter().partition(|file| file.name == CURRENT);
         for group in [first, last] {
@@ -115,7 +130,7 @@ impl Restore<'_> {
         let mut content = Checked::new(object, file.object.clone());
         // A new CURRENT appears with its content: an empty one would be a damaged store.
         let name = if file.name == CURRENT { TEMPORARY } else { &file.name };
-        let mut written = self.fs.create(name).map_err(Error::io("create", to.clone()))?;
+        let mut written = self.fs.create(name).map_err(Error::io("restore", to.clone()))?;
         self.created.push(name.into());
         let mut piece = vec![0; 1 << 20];
         loop {
@@ -127,11 +142,11 @@ impl Restore<'_> {
             if count == 0 {
                 break;
             }
-            written.append(&piece[..count]).map_err(Error::io("write", to.clone()))?;
+            written.append(&piece[..count]).map_err(Error::io("restore", to.clone()))?;
         }
-        written.sync().map_err(Error::io("sync", to.clone()))?;
+        written.sync().map_err(Error::io("restore", to.clone()))?;
         if name != file.name {
-            self.fs.rename(name, &file.name).map_err(Error::io("create", to))?;
+            self.fs.rename(name, &file.name).map_err(Error::io("restore", to))?;
             self.created.push(file.name.clone());
         }
         Ok(())
@@ -144,7 +159,7 @@ impl Restore<'_> {
             if self.folders.insert(folder.into()) {
                 let made = self.fs.folders().ok_or_else(|| io::ErrorKind::Unsupported.into());
                 let made = made.and_then(|folders| folders.make_folder(folder));
-                made.map_err(Error::io("create", format!("{}/{folder}", self.fs.name())))?;
+                made.map_err(Error::io("restore", format!("{}/{folder}", self.fs.name())))?;
             }
         }
         Ok(())
@@ -156,7 +171,7 @@ impl Restore<'_> {
             Some(inside) if !folders.is_empty() => inside.sync_folders(&folders),
             _ => Ok(()),
         };
-        synced.and_then(|()| self.fs.sync_directory()).map_err(Error::io("sync", self.fs.name()))
+        synced.and_then(|()| self.fs.sync_directory()).map_err(Error::io("restore", self.fs.name()))
     }
 
     /// Removes everything that was created. Ignores errors, because the caller gets the error that

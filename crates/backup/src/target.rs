@@ -1,11 +1,15 @@
 //! The interface of places where backups are stored.
-use std::io;
+use std::{io, path::Path};
 
 /// A place for backups: a set of named objects, each written once. A directory is one
 /// ([`DirectoryTarget`](crate::DirectoryTarget)); an object store can be another one.
 pub trait BackupTarget: Send + Sync {
     /// Returns a name for messages, such as the path of the directory.
     fn name(&self) -> String;
+    /// Returns the path if this is a directory of the operating system.
+    fn directory(&self) -> Option<&Path> {
+        None
+    }
     /// Stores all bytes of `content` as the object `name`, and replaces an object of that name. The
     /// call is atomic: after an error or a power cut, there is no incomplete object `name`. When it
     /// returns, the object is durable.

@@ -1,11 +1,11 @@
 //! Verifies backups without restoring them.
 use crate::{
-    backups::Backups,
+    backups::{Backups, Contents},
     error::{Error, Result},
     hash::Hash,
-    record::Record,
+    record::{Record, object_name},
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, io};
 
 /// The result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,11 +36,9 @@ impl Backups {
     /// Reads all files of backup `id`, or of all backups if `id` is `None`, and compares them with
     /// their SHA-256. Damage is no error: it is in [`Verified::problems`].
     ///
-    /// A damaged object is replaced by the next backup of a store that still has the file, if the
-    /// damaged object was removed.
-    ///
     /// # Errors
-    /// [`Error::Missing`] if there is no such backup; [`Error::Io`] if the place cannot be listed.
+    /// [`Error::Missing`] if there is no such backup; [`Error::Io`] if the place cannot be listed or
+    /// an object cannot be read.
     pub fn verify(&self, id: Option<u64>) -> Result<Verified> {
         self.verify_with(id, |_| ())
     }
@@ -51,24 +49,58 @@ impl Backups {
     /// # Errors
     /// The errors of [`verify`](Backups::verify).
     pub fn verify_with(&self, id: Option<u64>, mut watch: impl FnMut(u64)) -> Result<Verified> {
+        self.verify_contents(&self.contents()?, id, &mut watch).map(|(verified, _)| verified)
+    }
+
+    /// Verifies all backups, and removes the damaged objects. The next backup of a store that still
+    /// has the file of such an object writes the object again, which completes all backups that name
+    /// it.
+    ///
+    /// # Errors
+    /// The errors of [`verify`](Backups::verify), and [`Error::InUse`] if another call changes the
+    /// backups.
+    pub fn remove_damaged(&self) -> Result<Verified> {
+        let _lock = self.lock()?;
         let contents = self.contents()?;
+        let (verified, damaged) = self.verify_contents(&contents, None, &mut |_| ())?;
+        for name in damaged.iter().filter(|name| contents.objects.contains_key(*name)) {
+            self.remove_object(name)?;
+        }
+        Ok(verified)
+    }
+
+    /// Verifies backup `id`, or all backups. Also returns the names of the damaged objects.
+    fn verify_contents(
+        &self,
+        contents: &Contents,
+        id: Option<u64>,
+        watch: &mut impl FnMut(u64),
+    ) -> Result<(Verified, Vec<String>)> {
         let mut verified = Verified::default();
         let mut outcomes: BTreeMap<Hash, Option<String>> = BTreeMap::new();
         if let Some(id) = id.filter(|id| !contents.records.contains_key(id)) {
             return Err(self.missing(id, &contents.records));
         }
         for (&id, name) in contents.records.iter().filter(|(found, _)| id.is_none_or(|id| id == **found)) {
-            verified.backups += 1;
-            let record = match self.record(name) {
-                Ok(record) => record,
-                Err(error) => {
-                    verified.problems.push(Problem { id, file: None, detail: error.to_string() });
-                    continue;
+            match self.record(name) {
+                Ok(record) => {
+                    let earlier = verified.problems.len();
+                    self.verify_files(&record, &mut outcomes, &mut verified, watch)?;
+                    if verified.problems.len() > earlier && !self.contents()?.records.contains_key(&id) {
+                        verified.problems.truncate(earlier); // another process is removing the backup
+                        continue;
+                    }
                 }
-            };
-            self.verify_files(&record, &mut outcomes, &mut verified, &mut watch);
+                Err(error) if error.is_not_found() => continue, // another process has removed the backup
+                Err(error @ Error::Damaged { .. }) => {
+                    verified.problems.push(Problem { id, file: None, detail: error.to_string() });
+                }
+                Err(error) => return Err(error),
+            }
+            verified.backups += 1;
         }
-        Ok(verified)
+        let damaged = outcomes.into_iter().filter(|(_, outcome)| outcome.is_some());
+        Ok((verified, damaged.map(|(object, _)| object_name(&object)).collect()))
     }
 
     fn verify_files(
@@ -77,28 +109,33 @@ impl Backups {
         outcomes: &mut BTreeMap<Hash, Option<String>>,
         verified: &mut Verified,
         watch: &mut impl FnMut(u64),
-    ) {
+    ) -> Result<()> {
         for file in &record.files {
-            let outcome = outcomes.entry(file.object.clone()).or_insert_with(|| {
+            if !outcomes.contains_key(&file.object) {
                 verified.objects += 1;
                 verified.bytes += file.bytes;
-                let outcome = self.verify_object(&file.object_name(), &file.object).err();
+                outcomes.insert(file.object.clone(), self.verify_object(&file.object_name(), &file.object)?);
                 watch(verified.bytes);
-                outcome.map(|error| error.to_string())
-            });
-            if let Some(detail) = outcome.clone() {
-                verified.problems.push(Problem { id: record.id, file: Some(file.name.clone()), detail });
+            }
+            if let Some(Some(detail)) = outcomes.get(&file.object) {
+                let problem = Problem { id: record.id, file: Some(file.name.clone()), detail: detail.clone() };
+                verified.problems.push(problem);
             }
         }
+        Ok(())
     }
 
-    fn verify_object(&self, name: &str, expected: &Hash) -> Result<()> {
+    /// Returns the damage of the object `name`; `None` if it has the content with the hash
+    /// `expected`.
+    fn verify_object(&self, name: &str, expected: &Hash) -> Result<Option<String>> {
         let path = self.path_of(name);
         let read = self.target.get(name).and_then(|mut object| Hash::of_all(&mut object));
-        let (found, _) = read.map_err(Error::io("read", path.clone()))?;
-        match found == *expected {
-            true => Ok(()),
-            false => Err(Error::Damaged { object: path, detail: format!("its SHA-256 is {found}") }),
-        }
+        let detail = match read {
+            Ok((found, _)) if found == *expected => return Ok(None),
+            Ok((found, _)) => format!("its SHA-256 is {found}"),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => "it is missing".into(),
+            Err(error) => return Err(Error::io("read", path)(error)),
+        };
+        Ok(Some(Error::Damaged { object: path, detail }.to_string()))
     }
 }

@@ -97,7 +97,9 @@ impl DbInner {
         Ok(self.reserve.release(&*self.storage, ReserveUser::Job))
     }
 
-    /// Waits until no other job retries. During the wait, this job counts as a job without space.
+    /// Waits until no other job retries, even if that job is a long compaction: two jobs that take
+    /// the last space from each other would both fail, and stop the store. During the wait, this
+    /// job counts as a job without space.
     fn wait_for_turn(&self) -> MutexGuard<'_, ()> {
         self.jobs_out_of_space.fetch_add(1, Ordering::AcqRel);
         let turn = self.space_turn.lock();

@@ -53,8 +53,9 @@ use crate::{
 use arc_swap::ArcSwap;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::{
+    path::PathBuf,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -136,6 +137,9 @@ pub struct DbInner {
     pub options: Options,
     /// The order of user keys.
     pub order: KeyOrder,
+    /// The absolute path of the store's directory. Not set in a store without a directory, or one
+    /// that was opened by its storage.
+    pub directory: OnceLock<PathBuf>,
     /// The storage that contains all files.
     pub storage: Arc<dyn Storage>,
     /// The feature flags that the manifest must contain.

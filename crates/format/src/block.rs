@@ -73,6 +73,13 @@ impl Block {
     }
 }
 
+impl<B: Contents> Block<B> {
+    /// Returns the first key of the block, or `None` if the block is empty or the key is invalid.
+    pub fn first_key(&self) -> Option<&[u8]> {
+        if self.entries_end > 0 { self.restart_key(0).ok() } else { None }
+    }
+}
+
 impl<'a> Block<&'a [u8]> {
     /// Opens a block as [`Block::of_internal_keys`] does, without owning its bytes.
     pub fn of_borrowed_keys(bytes: &'a [u8]) -> Result<Block<&'a [u8]>, Corrupt> {

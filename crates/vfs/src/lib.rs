@@ -8,6 +8,10 @@
 //! `pages.rs` and `bpf/kernel.rs`.
 #![deny(unsafe_code)]
 
+/// The folder below the directory of a store in which a backup makes its checkpoint. It exists only
+/// during the backup, unless the process was killed.
+pub const CHECKPOINT_FOLDER: &str = "backup.tmp";
+
 pub mod bpf;
 mod capacity;
 mod file;

@@ -357,8 +357,9 @@ class Backups:
     """Incremental, checksummed backups in a directory. Backups share the files that did not change in between."""
 
     def __init__(self, folder: _Path) -> None: ...
-    def create(self, db: Db, *, bytes_per_second: int = 0) -> int:
-        """Backs up the present state of the store. Returns the number of the backup. 0 bytes per second means no limit."""
+    def create(self, db: Db, *, bytes_per_second: int = 0, scratch: Optional[_Path] = None) -> int:
+        """Backs up the present state of the store. Returns the number of the backup. 0 bytes per second means no limit. A store
+        on a device or in memory needs a new directory `scratch` for its checkpoint, which is removed at the end."""
     def list(self) -> list[dict[str, int]]:
         """Returns the backups, the oldest first: `id`, `created` (seconds since 1970), `sequence`, `files`, `bytes` and
         `added_bytes`. Raises `CorruptError` if a record is damaged."""

@@ -80,13 +80,45 @@ fn a_damaged_record_prevents_the_removal_of_objects() {
     assert!(restored(&backups, 4) == history[3].pairs && restored(&backups, 5) == history[4].pairs);
 }
 
-/// Tests that the next backup replaces a damaged object after the object was removed.
+/// Tests that each of two damaged records can be removed.
+#[test]
+fn several_damaged_records_can_be_removed() {
+    let (fs, backups) = place(3);
+    let objects = names(&fs, ".object").len();
+    names(&fs, ".backup")[..2].iter().for_each(|name| damage(&fs, name));
+    assert_eq!(backups.remove(1).unwrap().objects, 0, "it is unknown which objects record 2 names");
+    assert_eq!(names(&fs, ".object").len(), objects);
+    assert!(backups.remove(2).unwrap().objects > 0);
+    assert!(restored(&backups, 3) == checkpoints(3)[2].pairs);
+}
+
+/// Tests two records with the same number, as after a copy of one backup directory into another.
+/// No object of either may be removed.
+#[test]
+fn two_records_with_one_number_are_an_error() {
+    let (fs, backups) = place(2);
+    let other: Arc<dyn FileSystem> = Arc::new(Memory::new());
+    let history = checkpoints(3);
+    backups_in(&other).unwrap().create_from(&history[2].source(), history[2].sequence).unwrap();
+    for name in names(&other, ".object").iter().chain(&names(&other, ".backup")) {
+        let _ = fs.take(&*other, name, name); // some objects are the same
+    }
+    let before = names(&fs, ".object");
+    for refused in [backups.list().err(), backups.purge(0).err(), backups.remove(1).err(), backups.verify(None).err()] {
+        let error = refused.expect("an error").to_string();
+        assert!(error.contains("another record has number 1, too"), "{error}");
+    }
+    assert_eq!(names(&fs, ".object"), before);
+}
+
+/// Tests that the next backup replaces damaged objects after they were removed.
 #[test]
 fn a_removed_object_is_written_again() {
     let (fs, backups) = place(1);
     let object = names(&fs, ".object").remove(0);
     damage(&fs, &object);
-    fs.remove(&object).unwrap();
+    assert!(!backups.remove_damaged().unwrap().problems.is_empty());
+    assert!(!names(&fs, ".object").contains(&object));
     let history = checkpoints(1);
     backups.create_from(&history[0].source(), history[0].sequence).unwrap();
     assert_eq!(backups.verify(None).unwrap().problems, []);

@@ -72,6 +72,19 @@ fn every_backup_restores_the_pairs_of_its_moment() {
 }
 
 #[test]
+fn a_backup_has_all_column_families() {
+    let place = tempfile::tempdir().unwrap();
+    let [store, directory, to] = ["store", "backups", "to"].map(|name| place.path().join(name));
+    let db = Db::open(&store, Options::default()).unwrap();
+    db.create_cf("more").unwrap().put("key", "value").unwrap();
+    let backups = Backups::open(&directory).unwrap();
+    let id = backups.create(&db, &CreateOptions::default()).unwrap().id;
+    backups.restore(id, &to).unwrap();
+    let restored = Db::open(&to, Options::default()).unwrap();
+    assert_eq!(restored.cf("more").unwrap().get("key").unwrap(), Some(b"value".to_vec()));
+}
+
+#[test]
 fn a_further_backup_copies_only_new_files() {
     let place = tempfile::tempdir().unwrap();
     let [store, directory, restored] = ["store", "backups", "restored"].map(|name| place.path().join(name));
@@ -121,10 +134,11 @@ fn the_checkpoint_of_a_killed_backup_is_replaced() {
     db.checkpoint(store.join("backup.tmp")).unwrap();
     fs::create_dir(&directory).unwrap();
     fs::write(directory.join("BACKUPS"), "terrace backups, format 1\n").unwrap();
-    fs::write(directory.join("0.object.partial"), "half").unwrap();
+    let partial = directory.join(format!("{}.object.partial", "0".repeat(64)));
+    fs::write(&partial, "half").unwrap();
     let backups = Backups::open(&directory).unwrap();
     backups.create(&db, &CreateOptions::default()).unwrap();
-    assert!(!directory.join("0.object.partial").exists() && !store.join("backup.tmp").exists());
+    assert!(!partial.exists() && !store.join("backup.tmp").exists());
 }
 
 #[test]
@@ -135,7 +149,10 @@ fn wrong_places_are_refused_and_nothing_changes() {
     db.put("key", "value").unwrap();
     let text = |error: Error| error.to_string();
     let a_store = text(Backups::open(&store).err().unwrap());
-    assert!(a_store.ends_with("has files but no backups; name an empty directory, or one with backups"), "{a_store}");
+    assert!(
+        a_store.ends_with("has files but no file BACKUPS; name an empty directory, or one with backups"),
+        "{a_store}"
+    );
     let backups = Backups::open(&directory).unwrap();
     assert!(backups.list().unwrap().is_empty() && !directory.exists(), "a list creates nothing");
     let missing = text(backups.restore(1, place.path().join("to")).unwrap_err());
@@ -150,10 +167,101 @@ fn wrong_places_are_refused_and_nothing_changes() {
     let memory = Db::open_in_memory(Options::default()).unwrap();
     memory.put("key", "value").unwrap();
     let refused = text(backups.create(&memory, &CreateOptions::default()).unwrap_err());
-    assert!(refused.ends_with("is not in a directory, so its checkpoint needs one: set `scratch`"), "{refused}");
+    assert!(refused.contains("is on a device or in memory"), "{refused}");
     let scratch = place.path().join("scratch");
     backups.create(&memory, &CreateOptions::default().scratch(&scratch)).unwrap();
     assert!(!scratch.exists());
+}
+
+/// Tests that a backup removes no directory but its own: not an existing directory that is named as
+/// `scratch`, and no files of others at the place.
+#[test]
+fn a_backup_removes_nothing_of_others() {
+    let place = tempfile::tempdir().unwrap();
+    let [store, directory, mine] = ["store", "backups", "mine"].map(|name| place.path().join(name));
+    let db = Db::open(&store, Options::default()).unwrap();
+    db.put("key", "value").unwrap();
+    fs::create_dir(&mine).unwrap();
+    fs::write(mine.join("thesis.txt"), "years").unwrap();
+    let backups = Backups::open(&directory).unwrap();
+    for scratch in [&mine, &store, &directory] {
+        fs::create_dir_all(scratch).unwrap();
+        let error = backups.create(&db, &CreateOptions::default().scratch(scratch)).unwrap_err().to_string();
+        assert!(error.ends_with("exists; `scratch` must be a new directory"), "{error}");
+    }
+    assert!(mine.join("thesis.txt").exists() && store.join("CURRENT").exists());
+    fs::write(directory.join("film.partial"), "half").unwrap();
+    assert!(backups.create(&db, &CreateOptions::default()).is_err(), "the directory has files of others");
+    assert!(directory.join("film.partial").exists());
+    fs::remove_file(directory.join("film.partial")).unwrap();
+    backups.create(&db, &CreateOptions::default()).unwrap();
+    for name in ["film.partial", "notes.object"] {
+        fs::write(directory.join(name), "mine").unwrap();
+    }
+    backups.create(&db, &CreateOptions::default()).unwrap();
+    backups.purge(0).unwrap();
+    assert!(directory.join("film.partial").exists() && directory.join("notes.object").exists());
+    let within = Backups::open(store.join("backups")).unwrap();
+    let refused = within.create(&db, &CreateOptions::default()).unwrap_err().to_string();
+    assert!(refused.ends_with("lies within the store; name a directory outside of it"), "{refused}");
+    assert!(!store.join("backups").exists());
+}
+
+#[test]
+fn a_store_is_backed_up_by_one_call_at_a_time() {
+    let place = tempfile::tempdir().unwrap();
+    let db = Db::open(place.path().join("store"), Options::default()).unwrap();
+    db.put("key", "value").unwrap();
+    let [one, other] = ["one", "other"].map(|name| Backups::open(place.path().join(name)).unwrap());
+    one.create_with(&db, &CreateOptions::default(), |_| {
+        assert!(matches!(other.create(&db, &CreateOptions::default()), Err(Error::InUse(_))));
+    })
+    .unwrap();
+    other.create(&db, &CreateOptions::default()).unwrap();
+}
+
+/// Tests the checkpoint that a killed backup leaves: an open removes it, and so does a destroy.
+#[test]
+fn the_checkpoint_of_a_killed_backup_does_not_stay() {
+    let place = tempfile::tempdir().unwrap();
+    let store = place.path().join("store");
+    let db = Db::open(&store, Options::default()).unwrap();
+    db.put("key", "value").unwrap();
+    db.checkpoint(store.join("backup.tmp")).unwrap();
+    drop(db);
+    let db = Db::open(&store, Options::default()).unwrap();
+    assert!(!store.join("backup.tmp").exists());
+    db.checkpoint(store.join("backup.tmp")).unwrap();
+    drop(db);
+    Db::destroy(&store).unwrap();
+    assert!(!store.exists());
+}
+
+/// Tests that a killed restore leaves no directory that an open would take for a new store.
+#[test]
+fn a_restore_appears_at_once() {
+    let place = tempfile::tempdir().unwrap();
+    let [store, to, restoring] = ["store", "to", "to.restoring"].map(|name| place.path().join(name));
+    let db = Db::open(&store, Options::default()).unwrap();
+    db.put("key", "value").unwrap();
+    let backups = Backups::open(place.path().join("backups")).unwrap();
+    let id = backups.create(&db, &CreateOptions::default()).unwrap().id;
+    let mut seen = 0;
+    backups
+        .restore_with(id, &to, |_| {
+            assert!(restoring.is_dir() && !to.exists());
+            seen += 1;
+        })
+        .unwrap();
+    assert!(seen > 3 && to.join("CURRENT").exists() && !restoring.exists());
+    fs::remove_dir_all(&to).unwrap();
+    fs::create_dir(&to).unwrap();
+    fs::create_dir(&restoring).unwrap();
+    let error = backups.restore(id, &to).unwrap_err().to_string();
+    assert!(error.ends_with("remove it, then try again"), "{error}");
+    fs::remove_dir(&restoring).unwrap();
+    backups.restore(id, &to).unwrap(); // over an empty directory
+    assert_eq!(Db::open(&to, Options::default()).unwrap().get("key").unwrap(), Some(b"value".to_vec()));
 }
 
 #[test]

@@ -207,9 +207,11 @@ uint64_t terrace_checkpoint(leveldb_t* db, const char* name, char** errptr);
 
 /* Backs up the present state of the store into the backup directory `directory`, which need not
  * exist. Copies only files that no earlier backup in it has, and reads at most `bytes_per_second`
- * (0: no limit). The backup survives a power cut when the call returns. After a failure, earlier
+ * (0: no limit). `scratch` is NULL, or for a store on a device or in memory the path of a new
+ * directory for its checkpoint, which is removed at the end. The backup survives a power cut when the call returns. After a failure, earlier
  * backups are complete. Returns the number of the backup, or 0 on failure. */
-uint64_t terrace_backup_create(leveldb_t* db, const char* directory, uint64_t bytes_per_second, char** errptr);
+uint64_t terrace_backup_create(leveldb_t* db, const char* directory, const char* scratch, uint64_t bytes_per_second,
+                               char** errptr);
 
 /* Stores the numbers of the backups in `directory`, the oldest first, in the first `capacity`
  * elements of `ids`. Leaves out backups with a damaged record. Returns the number of backups. */
@@ -222,6 +224,10 @@ void terrace_backup_verify(const char* directory, uint64_t id, char** errptr);
 /* Restores backup `id` (0: the newest one) as a store in directory `name`, which must not exist or
  * be empty. Returns the sequence number of the last write that the store has, or 0 on failure. */
 uint64_t terrace_backup_restore(const char* directory, uint64_t id, const char* name, char** errptr);
+
+/* Removes backup `id`, also one with a damaged record, and the files that no remaining backup
+ * needs. */
+void terrace_backup_remove(const char* directory, uint64_t id, char** errptr);
 
 /* Removes all backups except for the newest `keep`, and the files that no remaining backup needs.
  * Returns the number of removed backups. */

@@ -3,6 +3,7 @@
 use crate::{
     db::Db,
     error::{Failure, Kind, Message},
+    extra::kind,
     memory,
 };
 use std::{io, slice};
@@ -10,7 +11,7 @@ use terrace_backup::{Backups, CreateOptions, Error, Result};
 
 impl From<Error> for Message {
     fn from(error: Error) -> Message {
-        let kind = match &error {
+        let its_kind = match &error {
             Error::Store(store) => return store.clone().into(),
             Error::Damaged { .. } => Kind::Corruption,
             Error::Missing { .. } => Kind::NotFound,
@@ -18,22 +19,31 @@ impl From<Error> for Message {
             Error::Io { source, .. } if source.kind() == io::ErrorKind::Unsupported => Kind::NotSupported,
             _ => Kind::IoError,
         };
-        Message::new(kind, error.to_string())
+        let message = Message::new(its_kind, error.to_string());
+        match error {
+            Error::InUse(_) => Message { number: kind::IN_USE, ..message },
+            error if error.is_no_space() => Message { number: kind::NO_SPACE, ..message },
+            _ => message,
+        }
     }
 }
 
 /// # Safety
-/// `directory` is zero-terminated.
+/// `directory` is zero-terminated, and so is `scratch` if it is not `NULL`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn terrace_backup_create(
     db: &Db,
     directory: *const u8,
+    scratch: *const u8,
     bytes_per_second: u64,
     errptr: &mut Failure,
 ) -> u64 {
     // SAFETY: guaranteed by the caller.
     let directory = unsafe { memory::path(directory) };
+    // SAFETY: guaranteed by the caller.
+    let scratch = (!scratch.is_null()).then(|| unsafe { memory::path(scratch) });
     let options = CreateOptions::default().bytes_per_second(bytes_per_second);
+    let options = scratch.into_iter().fold(options, CreateOptions::scratch);
     let made = Backups::open(directory).and_then(|backups| backups.create(&db.0, &options));
     errptr.of(made).map_or(0, |backup| backup.id)
 }
@@ -96,6 +106,15 @@ unsafe extern "C" fn terrace_backup_restore(
         backups.restore(id, name)
     });
     errptr.of(restored).map_or(0, |restored| restored.sequence)
+}
+
+/// # Safety
+/// `directory` is zero-terminated.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn terrace_backup_remove(directory: *const u8, id: u64, errptr: &mut Failure) {
+    // SAFETY: guaranteed by the caller.
+    let directory = unsafe { memory::path(directory) };
+    errptr.of(Backups::open(directory).and_then(|backups| backups.remove(id)));
 }
 
 /// # Safety

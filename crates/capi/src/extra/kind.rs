@@ -23,11 +23,11 @@ pub fn remember(number: c_int) {
 pub fn number(error: &Error) -> c_int {
     match error {
         // The first arm includes a store whose writes have stopped because its disk was full.
-        error if error.is_no_space() => 3,
+        error if error.is_no_space() => NO_SPACE,
         Error::Corrupt { .. } => 1,
         Error::Missing { what: "column family", .. } => 17,
         Error::Missing { what, .. } if !what.starts_with("store") => 1, // a file that the store names
-        Error::InUse { .. } => 4,
+        Error::InUse { .. } => IN_USE,
         Error::Missing { .. } => 5,
         Error::Invalid(_) => 6,
         Error::Unsupported(_) => 7,
@@ -43,6 +43,11 @@ pub fn number(error: &Error) -> c_int {
         _ => 2,
     }
 }
+
+/// The number of `terrace/c.h` for a full disk.
+pub const NO_SPACE: c_int = 3;
+/// The number of `terrace/c.h` for a store or a place that is in use.
+pub const IN_USE: c_int = 4;
 
 /// Returns the number of `terrace/c.h` for an error that is not one of the engine.
 pub fn number_of_kind(kind: Kind) -> c_int {

@@ -172,7 +172,7 @@ static void whole(leveldb_t* db, const leveldb_options_t* options, const char* p
   snprintf(place, sizeof place, "%s-backups", path);
   snprintf(restored, sizeof restored, "%s-restored", path);
   for (uint64_t id = 1; id <= 3; id++) {
-    CHECK(terrace_backup_create(db, place, 0, &err) == id);
+    CHECK(terrace_backup_create(db, place, NULL, 0, &err) == id);
     works();
   }
   CHECK(terrace_backup_purge(place, 2, &err) == 1);
@@ -184,10 +184,18 @@ static void whole(leveldb_t* db, const leveldb_options_t* options, const char* p
   works();
   CHECK(terrace_backup_restore(place, 0, restored, &err) == terrace_last_sequence(db));
   works();
+  CHECK(terrace_backup_create(db, place, path, 0, &err) == 0);
+  fails(terrace_kind_invalid);
+  terrace_backup_remove(place, 2, &err);
+  works();
+  CHECK(terrace_backup_restore(place, 0, restored, &err) == 0);
+  fails(terrace_kind_invalid);
+  snprintf(restored, sizeof restored, "%s-absent", path);
   CHECK(terrace_backup_restore(place, 1, restored, &err) == 0);
   CHECK(err != NULL && strstr(err, "has no backup 1") != NULL);
   leveldb_free(err);
   err = NULL;
+  snprintf(restored, sizeof restored, "%s-restored", path);
   leveldb_t* again = terrace_open_read_only(options, restored, &err);
   works();
   leveldb_close(again);

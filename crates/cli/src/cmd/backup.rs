@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use std::{io::Write, path::PathBuf};
 use terrace_backup::{Backup as Made, Backups, CreateOptions, Problem, Purged, Restored, Verified};
 use terrace_lab::device::parse_size;
-use terrace_storage::lies_in;
 
 /// Incremental, checksummed backups of a store.
 ///
@@ -86,8 +85,6 @@ struct Create {
 impl Create {
     fn run(&self, out: &mut dyn Write) -> Result<()> {
         let place = &self.place.backups;
-        let is_within = lies_in(place, &self.store.path)?;
-        ensure!(!is_within, "{} lies within the store; name a directory outside of it", place.display());
         let backups = Backups::open(place)?;
         let mut options = CreateOptions::default().bytes_per_second(self.rate.unwrap_or(0));
         if let Some(scratch) = &self.scratch {
@@ -100,10 +97,10 @@ impl Create {
             bar.set_position(progress.done);
         });
         bar.finish_and_clear();
-        db.close()?;
         let made = made?;
         if self.place.json {
-            return Ok(writeln!(out, "{}", backup_json(&made))?);
+            writeln!(out, "{}", backup_json(&made))?;
+            return Ok(db.close()?);
         }
         let Made { id, sequence, files, bytes, added_bytes, .. } = made;
         let [bytes, added] = [bytes, added_bytes].map(table::size);
@@ -111,7 +108,7 @@ impl Create {
             out,
             "backup {id} contains all writes up to sequence number {sequence}: {files} files, {bytes}; {added} are new"
         )?;
-        Ok(())
+        Ok(db.close()?)
     }
 }
 
@@ -170,12 +167,20 @@ struct Verify {
     /// Number of the backup. Default: all backups.
     #[arg(long, value_name = "N")]
     id: Option<u64>,
+    /// Remove damaged objects. The next backup of a store that still has their files writes them
+    /// again.
+    #[arg(long, conflicts_with = "id")]
+    remove_damaged: bool,
 }
 
 impl Verify {
     fn run(&self, out: &mut dyn Write) -> Result<()> {
         let bar = bar("verify", None);
-        let verified = self.place.open()?.verify_with(self.id, |bytes| bar.set_position(bytes));
+        let backups = self.place.open()?;
+        let verified = match self.remove_damaged {
+            true => backups.remove_damaged(),
+            false => backups.verify_with(self.id, |bytes| bar.set_position(bytes)),
+        };
         bar.finish_and_clear();
         let Verified { backups, objects, bytes, problems } = &verified?;
         if self.place.json {
@@ -193,7 +198,10 @@ impl Verify {
         match problems.len() {
             0 if self.place.json => Ok(()),
             0 => Ok(writeln!(out, "no problems")?),
-            count => bail!("{count} problems: remove a damaged object, and the next backup writes it again"),
+            count if self.remove_damaged => bail!(
+                "{count} problems; damaged objects were removed, and the next backup writes those that the store has"
+            ),
+            count => bail!("{count} problems: `--remove-damaged` lets the next backup write damaged objects again"),
         }
     }
 }

@@ -65,7 +65,7 @@ pub fn pick_intra_l0(ctx: &Situation<'_>) -> Option<Plan> {
         let bytes_with = bytes_so_far.saturating_add(table.meta.bytes);
         let costs_more_per_run =
             runs >= 2 && u128::from(bytes_with) * u128::from(runs - 1) > u128::from(bytes_so_far) * u128::from(runs);
-        if costs_more_per_run || bytes_with > limits.expanded_bytes() {
+        if costs_more_per_run || bytes_with > limits.expanded_bytes().min(ctx.room) {
             break;
         }
         upper.push(table.clone());

@@ -19,9 +19,9 @@ use crate::{
 use arc_swap::ArcSwap;
 use parking_lot::{Condvar, Mutex};
 use std::{
-    path::Path,
+    path::{self, Path},
     sync::{
-        Arc, Weak,
+        Arc, OnceLock, Weak,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
@@ -63,7 +63,13 @@ impl Db {
         let location = locate(path.as_ref(), &options)?;
         let mode = if options.create_if_missing { OpenMode::Create } else { OpenMode::Write };
         let storage = terrace_storage::open(&location, mode, options.durability, &options.setup())?;
-        Db::open_on(storage, options)
+        let db = Db::open_on(storage, options)?;
+        if let Location::Directory(path) = location
+            && let Ok(path) = path::absolute(path)
+        {
+            let _ = db.shared().directory.set(path);
+        }
+        Ok(db)
     }
 
     /// Opens the store in the directory, or on the device, `path` for reading only. Other readers
@@ -223,6 +229,7 @@ impl Db {
             view: ArcSwap::from_pointee(view),
             stall_epoch: AtomicU64::new(0),
             space_freed: AtomicU64::new(0),
+            directory: OnceLock::new(),
             last_free_bytes: AtomicU64::new(u64::MAX),
             space_turn: Mutex::new(()),
             jobs_out_of_space: AtomicUsize::new(0),
@@ -281,6 +288,7 @@ impl Db {
             object: shared.storage.name(),
             source: source.into(),
         })?;
+        shared.free_bytes(); // the compaction policy uses the last measurement
         shared.schedule(&mut shared.state.lock());
         Ok(())
     }

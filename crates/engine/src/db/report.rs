@@ -8,7 +8,10 @@ use crate::{
         segments::{Segment, Segments},
     },
 };
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::Ordering},
+};
 use terrace_format::{LEVELS, SeqNo, key};
 use terrace_storage::Budget;
 
@@ -121,6 +124,22 @@ impl Db {
     /// ```
     pub fn layout(&self) -> Vec<LevelInfo> {
         layout(&self.shared().view.load().version)
+    }
+
+    /// Returns the absolute path of the store's directory. Returns `None` for a store without a
+    /// directory of its own (in memory, on a device, or split), and for a store that was opened by
+    /// its storage.
+    ///
+    /// ```
+    /// # use terrace::{Db, Options};
+    /// # let place = tempfile::tempdir().unwrap();
+    /// # let path = place.path().join("store");
+    /// assert_eq!(Db::open(&path, Options::default())?.directory(), Some(&*path));
+    /// assert_eq!(Db::open_in_memory(Options::default())?.directory(), None);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn directory(&self) -> Option<&Path> {
+        self.shared().directory.get().map(PathBuf::as_path)
     }
 
     /// Returns the state of the store, and counters since the store was opened. In a forked child

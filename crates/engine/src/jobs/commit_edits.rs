@@ -260,6 +260,7 @@ pub fn delete_obsolete(shared: &DbInner, objects: &[ObjectId]) {
     }
     delete_files(shared, objects);
     shared.space_freed.fetch_add(1, Ordering::Release);
+    shared.free_bytes(); // the compaction policy uses the last measurement
     let mut state = shared.state.lock();
     shared.note_space_freed(&mut state);
     shared.bump_stall_epoch(&state);

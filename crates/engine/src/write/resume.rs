@@ -34,6 +34,7 @@ impl WritePath {
 /// Waits until no job runs, and clears the failure of the store if it was a lack of space. Returns
 /// false if another thread has already cleared the failure.
 fn clear_failure(shared: &DbInner) -> Result<bool> {
+    shared.free_bytes(); // the compaction policy uses the last measurement
     let mut state = shared.state.lock();
     while state.flush_scheduled || state.commit_scheduled || !state.compactions.is_empty() {
         if state.closed {

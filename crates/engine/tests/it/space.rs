@@ -73,7 +73,8 @@ fn a_stop_uses_the_reserve_and_a_resume_restores_it() {
         db.resume().err() // continues while part of the reserve is left
     });
     let still = still.expect("the disk is full, and the reserve used up");
-    assert!(still.is_no_space() && disk.reserved() == 0, "{still}");
+    // Half of the reserve is for the manifest alone.
+    assert!(still.is_no_space() && disk.reserved() == RESERVE / 2, "{still}");
     disk.leave(1 << 20);
     db.resume().unwrap();
     assert_eq!(disk.reserved(), RESERVE);

@@ -20,9 +20,9 @@ const ENTRIES_AHEAD: usize = 16;
 const ENTRIES_MAX: usize = 1024;
 const KEY_BYTES_MAX: usize = 64 << 10;
 
-/// A cursor over the entries of a block. The cursor keeps the block in memory. A new cursor has no
-/// position. It also has no position after a move past either end of the block, and after an
-/// error.
+/// A cursor over the entries of a block. The cursor keeps the block in memory, except after
+/// [`BlockCursor::copy_entry`]. A new cursor has no position. It also has no position after a move
+/// past either end of the block, and after an error.
 #[derive(Debug, Default)]
 pub struct BlockCursor {
     block: Option<Arc<Block>>,
@@ -35,6 +35,7 @@ pub struct BlockCursor {
     base: Range<usize>, // key of the entry before `end`; empty if unknown
     base_value: usize,  // offset of that entry's value
     behind: Vec<u8>,    // first key of the window that a backward step has moved out of
+    copied: Vec<u8>,    // value of the current entry; used while the cursor has no block
 }
 
 /// A decoded entry.
@@ -112,8 +113,7 @@ impl BlockCursor {
 
     /// Returns the first key of the block, or `None` if the block is empty or the key is invalid.
     pub fn first_in_block(&self) -> Option<&[u8]> {
-        let block = self.block.as_ref().filter(|block| block.entries_end > 0)?;
-        block.restart_key(0).ok()
+        self.block.as_ref()?.first_key()
     }
 
     /// Returns the current key. The cursor must have a position.
@@ -126,7 +126,7 @@ impl BlockCursor {
     #[inline]
     pub fn value(&self) -> &[u8] {
         let value = self.stands().value.clone();
-        self.block.as_ref().map_or(&[], |block| &block.bytes.flat()[value])
+        self.block.as_ref().map_or(&self.copied, |block| &block.bytes.flat()[value])
     }
 
     /// Returns the size of the current key and value in bytes. The cursor must have a position.
@@ -220,6 +220,46 @@ impl BlockCursor {
             }
             Search::Scattered => window.compare_each(block, target, |a, b| order.internal(a, b)),
         })
+    }
+
+    /// Moves the cursor to the first entry at or after `target` in `block`, whose memory the cursor
+    /// cannot keep. Copies the entry, so the cursor needs no block until it moves to another entry:
+    /// then the block must be [attached](BlockCursor::attach) first. Returns false, and the cursor
+    /// has no position afterwards, in three cases: there is no such entry, its value is longer than
+    /// `value_bytes_max`, or the search would have to reassemble keys.
+    pub fn copy_entry(
+        &mut self,
+        block: &Block<&[u8]>,
+        target: &[u8],
+        order: &KeyOrder,
+        value_bytes_max: usize,
+    ) -> Result<bool, Corrupt> {
+        self.set_block(None);
+        let Search::At(hit) = block.search(order, target)? else { return Ok(false) };
+        let value = block.bytes.get(hit.value.clone()).unwrap_or_default();
+        if value.len() > value_bytes_max {
+            return Ok(false);
+        }
+        self.copied.clear();
+        self.copied.extend_from_slice(value);
+        self.stand_on(block.entries(), target, hit).inspect_err(|_| self.leave())?;
+        Ok(true)
+    }
+
+    /// Gives the cursor, which [has copied](BlockCursor::copy_entry) an entry of `block`, this block
+    /// in memory that it can keep. The cursor stays at its entry. If the block does not have the
+    /// entry any more, the cursor loses its position.
+    pub fn attach(&mut self, block: Arc<Block>) -> Result<(), Corrupt> {
+        debug_assert!(self.block.is_none() && self.window.is_empty());
+        let value = self.base_value..self.end;
+        let is_same = self.end <= block.entries_end && block.bytes.flat().get(value) == Some(&self.copied);
+        self.block = Some(block);
+        if is_same {
+            return Ok(());
+        }
+        let begin = self.begin;
+        self.leave();
+        Err(corrupt(begin, "the block has changed"))
     }
 
     /// Moves the cursor to the first entry of the block, if there is one.

@@ -132,6 +132,37 @@ mod tests {
     use crate::block::BlockBuilder;
     use proptest::{collection::vec, prelude::*};
 
+    /// Tests a cursor that has copied the entry at or after `lookup` from `block`: it must have the
+    /// same entry as `whole`, which has the block, and after `attach` move as `whole` does.
+    fn check_copied_entry(block: &Block, lookup: &[u8], mut whole: BlockCursor) -> Result<(), TestCaseError> {
+        let borrowed = Block::of_borrowed_keys(block.bytes.flat()).unwrap();
+        let mut copied = BlockCursor::default();
+        let is_copied = copied.copy_entry(&borrowed, lookup, &KeyOrder::Bytewise, 1).unwrap();
+        prop_assert_eq!(is_copied, copied.valid());
+        if !is_copied {
+            return Ok(()); // no such entry, a longer value, or a search that cannot decide
+        }
+        prop_assert_eq!((copied.key(), copied.value()), (whole.key(), whole.value()));
+        prop_assert_eq!((copied.is_first(), copied.entry_bytes()), (whole.is_first(), whole.entry_bytes()));
+        prop_assert!(!copied.step_forward() && !copied.step_back());
+        copied.attach(Arc::new(block.clone())).unwrap();
+        let forward = lookup.len().is_multiple_of(2);
+        for _ in 0..4 {
+            for cursor in [&mut copied, &mut whole] {
+                if forward { cursor.next().unwrap() } else { cursor.prev().unwrap() }
+            }
+            prop_assert_eq!(copied.valid(), whole.valid());
+            if !copied.valid() {
+                break;
+            }
+            prop_assert_eq!((copied.key(), copied.value()), (whole.key(), whole.value()));
+        }
+        let other = Arc::new(Block::new(vec![0; 4]).unwrap());
+        copied.copy_entry(&borrowed, lookup, &KeyOrder::Bytewise, 1).unwrap();
+        prop_assert!(copied.attach(other).is_err() && !copied.valid(), "it is another block");
+        Ok(())
+    }
+
     proptest! {
         /// Tests that the search of a block finds the same entry as a cursor. The keys are short
         /// and have few different bytes. Some are prefixes of others or extend into their trailers,
@@ -162,6 +193,7 @@ mod tests {
                     cursor.valid().then(|| (cursor.key().to_vec(), cursor.value_in_block()))
                 };
                 prop_assert_eq!(shown(&searched), shown(&compared), "{:?}", lookup);
+                check_copied_entry(&block, &lookup, searched)?;
             }
         }
 

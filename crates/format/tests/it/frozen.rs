@@ -193,7 +193,9 @@ fn pairs() {
 #[test]
 fn compressed_blocks() {
     let raw = b"terrace, terrace, terrace, terrace, terrace, terrace, terrace!".to_vec();
-    for (codec, name) in [(Codec::Snappy, "snappy.hex"), (Codec::Zstd, "zstd.hex"), (Codec::Lz4, "lz4.hex")] {
+    let codecs = [(Codec::Snappy, "snappy.hex"), (Codec::Zstd, "zstd.hex"), (Codec::Lz4, "lz4.hex")];
+    // `cargo test -p terrace-format` has only the default codecs.
+    for (codec, name) in codecs.into_iter().filter(|(codec, _)| *codec != Codec::Zstd || cfg!(feature = "zstd")) {
         let mut stored = Vec::new();
         assert_eq!(compress(codec, 1, &raw, &mut stored), codec);
         let about =

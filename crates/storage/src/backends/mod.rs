@@ -19,7 +19,7 @@ use std::{
     sync::Arc,
 };
 use terrace_format::{Medium, TableForm, Values, names::FileName};
-use terrace_vfs::{FileSystem, MemFs, RealFs, set_aside_from};
+use terrace_vfs::{CHECKPOINT_FOLDER, FileSystem, MemFs, RealFs, set_aside_from};
 use value_log::ValueLog;
 
 mod descriptors;
@@ -89,7 +89,22 @@ pub fn open(
     };
     let durability_mode = if particular { DurabilityMode::Auto } else { durability_mode };
     let tracker = durability_mode.tracker(&*fs, setup)?;
-    open_files(fs, mode, tracker, setup)
+    let storage = open_files(fs, mode, tracker, setup)?;
+    if let Location::Directory(path) = location
+        && mode.writes()
+    {
+        let _ = remove_checkpoint(path); // it only takes space; the next open tries again
+    }
+    Ok(storage)
+}
+
+/// Removes the checkpoint that a killed backup has left in the directory of the store.
+fn remove_checkpoint(path: &Path) -> Result<()> {
+    let folder = path.join(CHECKPOINT_FOLDER);
+    match std::fs::remove_dir_all(&folder) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", folder.display().to_string(), e)),
+        _ => Ok(()),
+    }
 }
 
 /// Opens the store in the file system `fs`. `tracker` completes the durability handles.
@@ -169,6 +184,7 @@ fn destroy_directory(path: &Path) -> Result<()> {
     }
     let held = fs.lock(true).map_err(|e| files::lock_error(fs.name(), e))?;
     remove(FileName::Current.to_string())?;
+    remove_checkpoint(path)?;
     dirs::destroy(&fs)?;
     let names = own_names(&fs, &at)?; // again: a writer may have added files
     names.into_iter().chain(["LOCK".to_string()]).try_for_each(remove)?;

@@ -90,6 +90,39 @@ fn a_mapped_table_stays_readable_after_its_removal() {
     assert_eq!(cursor.value(), [231; 1000], "a cursor keeps the file");
 }
 
+/// Tests random moves of a cursor over a mapped table. A seek copies only one entry, and the next
+/// move needs its block.
+#[test]
+fn a_cursor_over_a_mapped_table_moves_like_a_cursor_over_read_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    let storage = open_mapped(folder.path(), OpenMode::Create);
+    let meta = table(&*storage);
+    let table = storage.open_table(&meta).unwrap();
+    let [mut mapped, mut read] = [HOW, BACKGROUND].map(|how| table.cursor(how).unwrap());
+    let mut state = 1_u64;
+    let mut below = |end: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % end
+    };
+    for step in 0..20_000 {
+        let (action, number) = (below(8), below(1100) as u32);
+        for cursor in [&mut mapped, &mut read] {
+            match action {
+                0..3 => cursor.seek(&key::lookup(&user(number), SeqNo(number as u64 % 2 + 1))).unwrap(),
+                3 if number < 50 => cursor.seek_first().unwrap(),
+                4 if number < 50 => cursor.seek_last().unwrap(),
+                3..6 if cursor.valid() => cursor.next().unwrap(),
+                _ if cursor.valid() => cursor.prev().unwrap(),
+                _ => {}
+            }
+        }
+        assert_eq!(mapped.valid(), read.valid(), "step {step}");
+        if mapped.valid() {
+            assert_eq!((mapped.key(), mapped.value()), (read.key(), read.value()), "step {step}");
+        }
+    }
+}
+
 /// Tests a value-log segment that was written before the store was last opened: each read of a
 /// value must verify the value's checksum.
 #[test]

@@ -4,7 +4,7 @@
 //! block, the block cursor checks the order of keys. Between blocks, this module checks each
 //! block's keys. They must be greater than the index key of the previous block, at most the index
 //! key of their own block, and within the bounds that the manifest states for the table.
-use super::{Reader, index::Partition, span::Spans};
+use super::{Reader, index::Partition, mapped::contents_of, span::Spans};
 use crate::{
     Error, Result,
     tables::{Blocks, Cursor, TableReadOptions},
@@ -12,11 +12,14 @@ use crate::{
 use std::sync::Arc;
 use terrace_format::{
     Corrupt,
-    block::{BlockCursor, Bytes},
+    block::{Block, BlockCursor, Bytes},
     footer::Handle,
 };
 
 type Step = std::result::Result<(), Corrupt>;
+
+/// The longest value that a seek copies instead of loading its block.
+const COPIED_VALUE_BYTES_MAX: usize = 4096;
 
 const PAST_BLOCK_END: &str = "a key is past the end of its block according to the index or the manifest";
 
@@ -39,17 +42,20 @@ pub(super) struct TableBlocks {
     spans: Spans,
     /// The position in the index and the handle of the loaded block; `None` if no block is loaded.
     loaded: Option<(usize, Handle)>,
+    /// Whether the block cursor has only a copy of one entry of the loaded block.
+    is_copied: bool,
 }
 
 impl TableBlocks {
     pub fn new(table: Arc<Reader>, how: TableReadOptions) -> TableBlocks {
-        TableBlocks { table, how, at: 0, index: None, spans: Spans::default(), loaded: None }
+        TableBlocks { table, how, at: 0, index: None, spans: Spans::default(), loaded: None, is_copied: false }
     }
 
     /// Loads the block at `self.at` into the block cursor `data` and positions `data` by calling
     /// `step`. If there is no such block, `data` is invalid afterwards.
     fn load(&mut self, data: &mut BlockCursor, step: impl FnOnce(&mut BlockCursor) -> Step) -> Result<()> {
-        let previous = self.loaded.take();
+        let previous = self.loaded.take().filter(|_| !self.is_copied);
+        self.is_copied = false;
         let handle = self.handle();
         let Ok(Some(handle)) = handle else {
             data.set_block(None);
@@ -64,12 +70,57 @@ impl TableBlocks {
             }
             data.set_block(Some(self.spans.block(&self.table, self.at, handle, self.how)?));
             self.loaded = loaded;
-            if data.first_in_block().is_some_and(|first| !self.may_begin(first)) {
-                return Err(self.out_of_order(data, "its first key is not greater than the previous block's index key"));
-            }
+            self.check_first(data)?;
         }
         self.loaded = loaded;
         self.step(data, step)
+    }
+
+    /// Searches the block at `self.at` for the first entry at or after `key` through the mapping of
+    /// the table, and copies this entry into `data`. A merging iterator seeks in many tables and
+    /// then moves in few of them, so most blocks are never copied as a whole. Returns false if the
+    /// block must be loaded: it is loaded already or not mapped, or the search found no entry. The
+    /// load then finds the reason.
+    fn copy_entry(&mut self, key: &[u8], data: &mut BlockCursor) -> bool {
+        let Ok(Some(handle)) = self.handle() else { return false };
+        if self.loaded == Some((self.at, handle)) && !self.is_copied {
+            return false;
+        }
+        let Some(mapping) = self.table.mapping_for(self.at, handle, self.how) else { return false };
+        mapping.prefetch(contents_of(handle));
+        let found = mapping.look(contents_of(handle), |bytes| {
+            let block = Block::of_borrowed_keys(bytes)?;
+            data.copy_entry(&block, key, &self.table.order, COPIED_VALUE_BYTES_MAX)
+        });
+        self.is_copied = matches!(found, Some(Ok::<_, Corrupt>(true)));
+        self.loaded = Some((self.at, handle)).filter(|_| self.is_copied);
+        if !self.is_copied {
+            data.set_block(None); // also if a page was unreadable, and the entry is not that of the file
+        }
+        self.is_copied
+    }
+
+    /// If `data` has only a copy of its entry, loads the block of this entry.
+    fn attach(&mut self, data: &mut BlockCursor) -> Result<()> {
+        let Some((at, handle)) = self.loaded.filter(|_| self.is_copied) else { return Ok(()) };
+        self.is_copied = false;
+        let attached = self.spans.block(&self.table, at, handle, self.how);
+        let attached = attached.and_then(|block| data.attach(block).map_err(self.table.corrupt_at(handle.offset)));
+        attached.inspect_err(|_| {
+            self.loaded = None;
+            data.set_block(None);
+        })?;
+        self.check_first(data)
+    }
+
+    /// Checks that the first key of the loaded block is greater than the previous block's index key.
+    fn check_first(&mut self, data: &mut BlockCursor) -> Result<()> {
+        match data.first_in_block() {
+            Some(first) if !self.may_begin(first) => {
+                Err(self.out_of_order(data, "its first key is not greater than the previous block's index key"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns the handle of the block at `self.at`; `None` if there is no such block.
@@ -177,6 +228,9 @@ impl Blocks for TableBlocks {
         if !self.covers(key, data) {
             self.find(key, data)?;
         }
+        if self.copy_entry(key, data) {
+            return Ok(());
+        }
         self.load(data, |data| data.seek_internal(key, &order))?;
         self.skip_forward(data)
     }
@@ -194,11 +248,13 @@ impl Blocks for TableBlocks {
     }
 
     fn next(&mut self, data: &mut BlockCursor) -> Result<()> {
+        self.attach(data)?;
         self.step(data, BlockCursor::next)?;
         self.skip_forward(data)
     }
 
     fn prev(&mut self, data: &mut BlockCursor) -> Result<()> {
+        self.attach(data)?;
         self.step(data, BlockCursor::prev)?;
         self.skip_backward(data)
     }
@@ -214,7 +270,7 @@ impl Blocks for TableBlocks {
     }
 
     fn stored(&self, data: &mut BlockCursor) -> Result<Option<Bytes>> {
-        let sealed = self.spans.sealed();
+        let sealed = self.spans.sealed().filter(|_| !self.is_copied);
         let (Some(bound), Some(sealed)) = (self.bound(), sealed) else { return Ok(None) };
         let (order, mut fits) = (&self.table.order, false);
         self.step(data, |data| {

@@ -1,7 +1,7 @@
 //! Point lookups in the mapping of a table.
 //!
-//! A lookup searches a block in the mapping, without a copy of the block and without the block
-//! cache. The first read of a block verifies its checksum: in the mapping if all pages of the block
+//! A lookup, or a seek of a cursor, searches a block in the mapping, without a copy of the block
+//! and without the block cache. The first read of a block verifies its checksum: in the mapping if all pages of the block
 //! are in memory, otherwise by a system call, which reads the pages together. Compressed blocks are
 //! always read by system calls and cached.
 use super::Reader;
@@ -126,6 +126,6 @@ impl Reader {
 }
 
 /// Returns the range of the block at `handle`, without its trailer.
-fn contents_of(handle: Handle) -> Range<u64> {
+pub(super) fn contents_of(handle: Handle) -> Range<u64> {
     handle.offset..handle.offset.saturating_add(handle.bytes)
 }
