@@ -32,10 +32,11 @@ impl CreateOptions {
         self
     }
 
-    /// Sets the directory for the checkpoint, which must not exist and is removed at the end of the
-    /// call. By default it is `backup.tmp` in the directory of the store, so that the checkpoint has
-    /// hard links to the files of the store and takes no space. A store without a directory of its
-    /// own (on a device, or in memory) needs this option, and space for a whole copy.
+    /// Sets the directory for the checkpoint, which must not exist and is removed at the end of
+    /// the call. By default it is `backup.tmp` in the directory of the store, so that the
+    /// checkpoint has hard links to the files of the store and takes no space. A store without a
+    /// directory of its own (on a device, or in memory) needs this option, and space for a whole
+    /// copy.
     #[must_use]
     pub fn scratch(mut self, path: impl Into<PathBuf>) -> CreateOptions {
         self.scratch = Some(path.into());
@@ -59,18 +60,18 @@ impl Backups {
     ///
     /// A file that an earlier backup has is recognized by its name, size, modification time and
     /// inode, and is not read again. Other files are read and recognized by their content, for
-    /// example after the store was restored from a backup. The call does not verify the content that
-    /// earlier backups have stored: see [`verify`](Backups::verify).
+    /// example after the store was restored from a backup. The call does not verify the content
+    /// that earlier backups have stored: see [`verify`](Backups::verify).
     ///
     /// Durability: when this call returns, the backup survives a power cut, and contains every
     /// write that ended before the call.
     ///
     /// # Errors
-    /// [`Error::Store`] if the checkpoint fails; [`Error::Io`] if the target cannot be written, for
-    /// example because it is full; [`Error::InUse`] if another call backs up the same store, or
-    /// changes the same backups. After an error there is no new backup; only if the last sync of the
-    /// target failed, it may exist, and is then complete. Objects that were written already stay,
-    /// and the next call uses them.
+    /// [`Error::Store`] if the checkpoint fails; [`Error::Io`] if the target cannot be written,
+    /// for example because it is full; [`Error::InUse`] if another call backs up the same store,
+    /// or changes the same backups. After an error there is no new backup; only if the last sync
+    /// of the target failed, it may exist, and is then complete. Objects that were written
+    /// already stay, and the next call uses them.
     pub fn create(&self, db: &Db, options: &CreateOptions) -> Result<Backup> {
         self.create_with(db, options, |_| ())
     }

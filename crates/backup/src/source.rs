@@ -20,10 +20,10 @@ pub struct Source {
 }
 
 /// What identifies an unchanged file. A later backup of a file with the same name, size and
-/// identity need not read it. Only a hard link to a file of the store has an identity: an SSTable or
-/// a value-log segment, which never changes. The other files of a checkpoint were written a moment
-/// ago, and a later file may have the same inode and modification time. The change time is not a
-/// part of the identity, because a hard link changes it.
+/// identity need not read it. Only a hard link to a file of the store has an identity: an
+/// SSTable or a value-log segment, which never changes. The other files of a checkpoint were
+/// written a moment ago, and a later file may have the same inode and modification time. The
+/// change time is not a part of the identity, because a hard link changes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Identity {
     device: u64,
@@ -38,8 +38,8 @@ impl Source {
         Source { fs: Arc::new(RealFs::new(path)), path: Some(path.to_owned()) }
     }
 
-    /// Returns the checkpoint in a directory of any file system, such as a model for tests. Files in
-    /// folders are not found, so the store must not have directory tables.
+    /// Returns the checkpoint in a directory of any file system, such as a model for tests.
+    /// Files in folders are not found, so the store must not have directory tables.
     pub fn on(fs: Arc<dyn FileSystem>) -> Source {
         Source { fs, path: None }
     }

@@ -37,8 +37,8 @@ impl Backups {
     /// their SHA-256. Damage is no error: it is in [`Verified::problems`].
     ///
     /// # Errors
-    /// [`Error::Missing`] if there is no such backup; [`Error::Io`] if the place cannot be listed or
-    /// an object cannot be read.
+    /// [`Error::Missing`] if there is no such backup; [`Error::Io`] if the place cannot be
+    /// listed or an object cannot be read.
     pub fn verify(&self, id: Option<u64>) -> Result<Verified> {
         self.verify_with(id, |_| ())
     }
@@ -52,9 +52,9 @@ impl Backups {
         self.verify_contents(&self.contents()?, id, &mut watch).map(|(verified, _)| verified)
     }
 
-    /// Verifies all backups, and removes the damaged objects. The next backup of a store that still
-    /// has the file of such an object writes the object again, which completes all backups that name
-    /// it.
+    /// Verifies all backups, and removes the damaged objects. The next backup of a store that
+    /// still has the file of such an object writes the object again, which completes all backups
+    /// that name it.
     ///
     /// # Errors
     /// The errors of [`verify`](Backups::verify), and [`Error::InUse`] if another call changes the

@@ -56,11 +56,11 @@ impl Reserve {
         if state.jobs > 0 || state.manifests > 0 { Ok(()) } else { self.fit(&mut state, storage) }
     }
 
-    /// Releases the reserve, or a half of it, for `user` until the returned guard is dropped. The
-    /// drop allocates the reserve again if there is enough space. There usually is, even if the operation that needed
-    /// the space has failed, because a failed operation frees the space that it took. A store that
-    /// has stopped writing needs the reserve for its next open. If there is too little space, the
-    /// next commit of pending edits allocates the reserve.
+    /// Releases the reserve, or a half of it, for `user` until the returned guard is dropped.
+    /// The drop allocates the reserve again if there is enough space. There usually is, even if
+    /// the operation that needed the space has failed, because a failed operation frees the
+    /// space that it took. A store that has stopped writing needs the reserve for its next open.
+    /// If there is too little space, the next commit of pending edits allocates the reserve.
     pub fn release<'a>(&'a self, storage: &'a dyn Storage, user: ReserveUser) -> ReserveGuard<'a> {
         let mut state = self.state.lock();
         *state.users(user) += 1;

@@ -586,10 +586,10 @@ declare_options! {
 
         /// Size of the file `RESERVE`: disk space that is reserved for recovery from a full disk.
         ///
-        /// If a store runs out of space, it first releases the reserve, half of it for the manifest
-        /// alone. In the released space the store syncs its files, commits pending edits to the
-        /// manifest and deletes obsolete files. If too little space is free after that, the store stops writes
-        /// ([`Db::resume`](crate::Db::resume)).
+        /// If a store runs out of space, it first releases the reserve, half of it for the
+        /// manifest alone. In the released space the store syncs its files, commits pending
+        /// edits to the manifest and deletes obsolete files. If too little space is free after
+        /// that, the store stops writes ([`Db::resume`](crate::Db::resume)).
         reserve_bytes: u64 ["bytes"] = 0, in 0..=GIB;
     }
 

@@ -35,7 +35,6 @@ pub struct BlockCursor {
     base: Range<usize>, // key of the entry before `end`; empty if unknown
     base_value: usize,  // offset of that entry's value
     behind: Vec<u8>,    // first key of the window that a backward step has moved out of
-    copied: Vec<u8>,    // value of the current entry; used while the cursor has no block
 }
 
 /// A decoded entry.
@@ -126,7 +125,13 @@ impl BlockCursor {
     #[inline]
     pub fn value(&self) -> &[u8] {
         let value = self.stands().value.clone();
-        self.block.as_ref().map_or(&self.copied, |block| &block.bytes.flat()[value])
+        self.block.as_ref().map_or_else(|| self.copied_value(), |block| &block.bytes.flat()[value])
+    }
+
+    /// Returns the value of the current entry after [`BlockCursor::copy_entry`].
+    fn copied_value(&self) -> &[u8] {
+        let Entry { key, value, .. } = self.stands();
+        self.keys.get(key.end..key.end + value.len())
     }
 
     /// Returns the size of the current key and value in bytes. The cursor must have a position.
@@ -213,7 +218,7 @@ impl BlockCursor {
     /// `order`.
     pub fn seek_internal(&mut self, target: &[u8], order: &KeyOrder) -> Result<(), Corrupt> {
         self.decode(|window, block| match block.search(order, target)? {
-            Search::At(hit) => window.stand_on(block.entries(), target, hit),
+            Search::At(hit) => window.stand_on(block.entries(), target, hit, &[]),
             Search::End => {
                 window.leave();
                 Ok(())
@@ -240,19 +245,17 @@ impl BlockCursor {
         if value.len() > value_bytes_max {
             return Ok(false);
         }
-        self.copied.clear();
-        self.copied.extend_from_slice(value);
-        self.stand_on(block.entries(), target, hit).inspect_err(|_| self.leave())?;
+        self.stand_on(block.entries(), target, hit, value).inspect_err(|_| self.leave())?;
         Ok(true)
     }
 
-    /// Gives the cursor, which [has copied](BlockCursor::copy_entry) an entry of `block`, this block
-    /// in memory that it can keep. The cursor stays at its entry. If the block does not have the
-    /// entry any more, the cursor loses its position.
+    /// Gives the cursor, which [has copied](BlockCursor::copy_entry) an entry of `block`, this
+    /// block in memory that it can keep. The cursor stays at its entry. If the block does not
+    /// have the entry any more, the cursor loses its position.
     pub fn attach(&mut self, block: Arc<Block>) -> Result<(), Corrupt> {
         debug_assert!(self.block.is_none() && self.window.is_empty());
         let value = self.base_value..self.end;
-        let is_same = self.end <= block.entries_end && block.bytes.flat().get(value) == Some(&self.copied);
+        let is_same = self.end <= block.entries_end && block.bytes.flat().get(value) == Some(self.copied_value());
         self.block = Some(block);
         if is_same {
             return Ok(());
@@ -437,10 +440,10 @@ impl BlockCursor {
     }
 
     /// Moves the cursor to `hit`, the entry that a search for `target` found. The window then
-    /// contains only that entry.
-    fn stand_on(&mut self, entries: Entries<'_>, target: &[u8], hit: Hit<'_>) -> Result<(), Corrupt> {
+    /// contains only that entry. Copies `value` behind its key.
+    fn stand_on(&mut self, entries: Entries<'_>, target: &[u8], hit: Hit<'_>, value: &[u8]) -> Result<(), Corrupt> {
         self.empty_at(hit.begin);
-        self.base = self.keys.replace(&target[..hit.shared], hit.own);
+        self.base = self.keys.replace(&target[..hit.shared], hit.own, value);
         (self.base_value, self.end) = (hit.value.start, hit.value.end);
         self.check_kind(entries, hit.begin)?;
         self.stand_on_base();

@@ -79,15 +79,17 @@ impl Keys {
         0..self.end
     }
 
-    /// Replaces all keys with the concatenation of `front` and `rest`.
-    pub fn replace(&mut self, front: &[u8], rest: &[u8]) -> Range<usize> {
+    /// Replaces all keys with the concatenation of `front` and `rest`. Stores `behind` after this
+    /// key, until the next key is added.
+    pub fn replace(&mut self, front: &[u8], rest: &[u8], behind: &[u8]) -> Range<usize> {
         self.bytes.clear();
         // Many seeks read only the entry that they find, so the buffer reserves no memory for
         // further keys.
-        self.bytes.reserve_exact(front.len() + rest.len());
+        self.bytes.reserve_exact(front.len() + rest.len() + behind.len());
         self.bytes.extend_from_slice(front);
         self.bytes.extend_from_slice(rest);
         self.end = self.bytes.len();
+        self.bytes.extend_from_slice(behind);
         0..self.end
     }
 

@@ -113,7 +113,8 @@ impl TableBlocks {
         self.check_first(data)
     }
 
-    /// Checks that the first key of the loaded block is greater than the previous block's index key.
+    /// Checks that the first key of the loaded block is greater than the previous block's index
+    /// key.
     fn check_first(&mut self, data: &mut BlockCursor) -> Result<()> {
         match data.first_in_block() {
             Some(first) if !self.may_begin(first) => {

@@ -1,9 +1,9 @@
 //! Point lookups in the mapping of a table.
 //!
 //! A lookup, or a seek of a cursor, searches a block in the mapping, without a copy of the block
-//! and without the block cache. The first read of a block verifies its checksum: in the mapping if all pages of the block
-//! are in memory, otherwise by a system call, which reads the pages together. Compressed blocks are
-//! always read by system calls and cached.
+//! and without the block cache. The first read of a block verifies its checksum: in the mapping
+//! if all pages of the block are in memory, otherwise by a system call, which reads the pages
+//! together. Compressed blocks are always read by system calls and cached.
 use super::Reader;
 use crate::{
     Result,
