@@ -11,10 +11,11 @@ use crate::{
 use std::{
     collections::BTreeMap,
     io::{self, Read},
-    path::{self, PathBuf},
+    path::PathBuf,
     time::{SystemTime, UNIX_EPOCH},
 };
 use terrace::Db;
+use terrace_storage::lies_in;
 
 /// Options of [`Backups::create`].
 #[derive(Clone, Debug, Default)]
@@ -81,20 +82,21 @@ impl Backups {
     /// # Errors
     /// The errors of [`create`](Backups::create).
     pub fn create_with(&self, db: &Db, options: &CreateOptions, watch: impl FnMut(Progress)) -> Result<Backup> {
-        let scratch = match &options.scratch {
-            Some(path) => Scratch::create(path)?,
-            None => Scratch::within(db)?,
-        };
         if let (Some(place), Some(store)) = (self.target.directory(), db.directory())
-            && path::absolute(place).is_ok_and(|place| place.starts_with(store))
+            && lies_in(place, store).map_err(terrace::Error::from)?
         {
             let text = format!("{} lies within the store; name a directory outside of it", place.display());
             return Err(Error::Invalid(text));
         }
+        let scratch = match &options.scratch {
+            Some(path) => Scratch::create(path)?,
+            None => Scratch::within(db)?,
+        };
         let _lock = self.lock()?;
         let created = SystemTime::now();
-        let sequence = db.checkpoint(scratch.path())?.sequence;
-        self.add(&Source::at(scratch.path()), sequence, created, options, watch)
+        let checkpoint = scratch.checkpoint();
+        let sequence = db.checkpoint(&checkpoint)?.sequence;
+        self.add(&Source::at(&checkpoint), sequence, created, options, watch)
     }
 
     /// Backs up the checkpoint in `source`, which contains every write up to `sequence`.
@@ -140,7 +142,9 @@ impl Backups {
         let last = contents.records.keys().next_back().copied().unwrap_or(0);
         let record = Record {
             format: FORMAT,
-            id: last.checked_add(1).ok_or_else(|| Error::Invalid(format!("no number follows backup {last}")))?,
+            id: last.checked_add(1).ok_or_else(|| {
+                Error::Invalid(format!("backup numbers are exhausted: backup {last} has the highest one"))
+            })?,
             created: created.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
             sequence,
             added_bytes: copier.added_bytes,
@@ -209,7 +213,7 @@ fn changed(path: &str) -> Error {
     Error::Invalid(format!("{path} changed during the backup; back up only a checkpoint, which does not change"))
 }
 
-/// Passes a content on, and keeps the error of a failed read.
+/// Forwards the data of a reader, and keeps the error of a failed read.
 struct Observed<'a, R> {
     content: R,
     failed: &'a mut Option<io::Error>,

@@ -4,9 +4,9 @@ use crate::{
     target::{BackupTarget, StoredObject, TargetLock},
 };
 use std::{
-    fs::DirBuilder,
+    fs::{self, Permissions},
     io::{self, Read},
-    os::unix::fs::DirBuilderExt,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -88,11 +88,12 @@ impl BackupTarget for DirectoryTarget {
 
     /// Also removes incomplete objects, which a killed process has left.
     fn lock(&self) -> io::Result<Box<dyn TargetLock>> {
-        if let Some(path) = &self.path {
-            // A backup contains the data of the store, so other users cannot read a new directory.
-            DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-        }
+        let is_new = self.path.as_ref().filter(|path| !path.exists());
         self.fs.make_directory()?;
+        if let Some(path) = is_new {
+            // A backup contains the data of the store, so other users cannot read a new directory.
+            fs::set_permissions(path, Permissions::from_mode(0o700))?;
+        }
         let lock = self.fs.lock(true)?;
         for file in self.fs.list()?.iter().filter(|file| is_partial(&file.name)) {
             self.fs.remove(&file.name)?;

@@ -69,8 +69,8 @@ impl Hasher {
     }
 }
 
-/// Passes a content on and compares its hash with the expected hash. Returns `InvalidData` at the
-/// end of a content with another hash.
+/// Forwards the data of a reader and compares their hash with the expected hash. Returns
+/// `InvalidData` at the end of data with another hash.
 pub struct Checked<R> {
     content: R,
     hasher: Option<Hasher>,
@@ -78,7 +78,7 @@ pub struct Checked<R> {
 }
 
 impl<R: Read> Checked<R> {
-    /// Passes on `content`, whose hash must be `expected`.
+    /// Forwards `content`, whose hash must be `expected`.
     pub fn new(content: R, expected: Hash) -> Checked<R> {
         Checked { content, hasher: Some(Hasher::default()), expected }
     }

@@ -17,7 +17,7 @@
 //! record is written after all of its objects are durable. Therefore a backup that is listed is
 //! complete, and a kill, a power cut or a full disk during [`Backups::create`] has no effect on
 //! older backups. Objects are never changed. They are removed only by [`Backups::purge`] and
-//! [`Backups::remove`], after the last record that names them.
+//! [`Backups::remove`], after the last record that names them, and by [`Backups::remove_damaged`].
 //!
 //! ```
 //! # use terrace::{Db, Options};

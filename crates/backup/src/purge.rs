@@ -18,7 +18,7 @@ pub struct Purged {
 
 impl Backups {
     /// Removes all backups except for the newest `keep` backups, and the objects that no remaining
-    /// backup names. This includes the objects of backups that were killed.
+    /// backup names. This includes objects left by interrupted backups.
     ///
     /// # Errors
     /// [`Error::Damaged`] if the record of a remaining backup is damaged: the objects that it names

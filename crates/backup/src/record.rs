@@ -108,7 +108,7 @@ pub fn is_object(name: &str) -> bool {
 }
 
 /// Returns the backup number and the digits of the hash in the name of a record; `None` if `name`
-/// is no name of a record.
+/// is not the name of a record.
 pub fn parse_name(name: &str) -> Option<(u64, &str)> {
     let (id, digits) = name.strip_suffix(SUFFIX)?.split_once('-')?;
     Some((id.parse().ok()?, digits)).filter(|(_, digits)| digits.len() == DIGITS)

@@ -33,8 +33,10 @@ impl Backups {
     /// Restores backup `id` to the directory `to`, which must be absent or empty. The call verifies
     /// the SHA-256 of every file that it copies.
     ///
-    /// The call writes to the directory `TO.restoring` and renames it at the end. A kill or a power
-    /// cut during the call leaves that directory, and `to` as it was.
+    /// If `to` is absent, the call writes to the directory `TO.restoring` and renames it at the
+    /// end. A kill or a power cut during the call leaves that directory. If `to` is an empty
+    /// directory, the call writes into it, `CURRENT` last; after a kill or a power cut it has
+    /// other files, but is not a store.
     ///
     /// Durability: when this call returns, the store survives a power cut.
     ///
@@ -52,28 +54,30 @@ impl Backups {
     /// # Errors
     /// The errors of [`restore`](Backups::restore).
     pub fn restore_with(&self, id: u64, to: impl AsRef<Path>, watch: impl FnMut(u64)) -> Result<Restored> {
-        let to = &path::absolute(to.as_ref()).map_err(Error::io("restore", to.as_ref().display().to_string()))?;
+        let failed = |error| Error::io("restore", to.as_ref().display().to_string())(error);
+        let to: &PathBuf = &path::absolute(&to).map_err(failed)?.components().collect();
         match fs::read_dir(to).map(|mut entries| entries.next().is_none()) {
+            Ok(true) => return self.restore_into(id, &RealFs::new(to), watch),
             Ok(false) => {
                 let text = format!("{} is not empty; restore into an absent or empty directory", to.display());
                 return Err(Error::Invalid(text));
             }
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Error::io("open", to.display().to_string())(error));
-            }
-            _ => {}
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            Err(_) => {}
         }
         let mut temporary = to.clone().into_os_string();
         temporary.push(".restoring");
         let temporary = PathBuf::from(temporary);
-        if temporary.exists() {
-            let text = "exists, perhaps left by a restore that was killed; remove it, then try again";
-            return Err(Error::Invalid(format!("{} {text}", temporary.display())));
-        }
+        fs::create_dir(&temporary).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => Error::Invalid(format!(
+                "{} exists, perhaps left by a restore that was killed; remove it, then try again",
+                temporary.display()
+            )),
+            _ => failed(error),
+        })?;
         let restored = self.restore_into(id, &RealFs::new(&temporary), watch);
         let renamed = restored.and_then(|restored| {
-            let renamed = fs::rename(&temporary, to).and_then(|()| File::open(parent(to))?.sync_all());
-            renamed.map_err(Error::io("restore", to.display().to_string()))?;
+            fs::rename(&temporary, to).and_then(|()| File::open(parent(to))?.sync_all()).map_err(failed)?;
             Ok(restored)
         });
         renamed.inspect_err(|_| drop(fs::remove_dir_all(&temporary)))
@@ -87,7 +91,7 @@ impl Backups {
     pub fn restore_into(&self, id: u64, fs: &dyn FileSystem, watch: impl FnMut(u64)) -> Result<Restored> {
         let record = self.record_of(id)?;
         let bytes = record.bytes();
-        let mut restore = Restore { backups: self, fs, folders: BTreeSet::new(), created: Vec::new() };
+        let mut restore = Restore { backups: self, id, fs, folders: BTreeSet::new(), created: Vec::new() };
         let restored = restore.all(&record.files, watch);
         restored.inspect_err(|_| restore.undo())?;
         Ok(Restored { id, sequence: record.sequence, files: record.files.len(), bytes })
@@ -97,6 +101,7 @@ impl Backups {
 /// A restore that is running.
 struct Restore<'a> {
     backups: &'a Backups,
+    id: u64,
     fs: &'a dyn FileSystem,
     folders: BTreeSet<String>,
     /// The names of the files that were created.
@@ -124,7 +129,11 @@ impl Restore<'_> {
         let (from, to) = (self.backups.path_of(&file.object_name()), format!("{}/{}", self.fs.name(), file.name));
         let object = self.backups.target.get(&file.object_name());
         let object = object.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Error::Damaged { object: from.clone(), detail: "it is missing".into() },
+            io::ErrorKind::NotFound => {
+                // Another process may have removed the whole backup meanwhile.
+                let missing = Error::Damaged { object: from.clone(), detail: "it is missing".into() };
+                self.backups.record_of(self.id).err().unwrap_or(missing)
+            }
             _ => Error::io("read", from.clone())(error),
         })?;
         let mut content = Checked::new(object, file.object.clone());

@@ -2,29 +2,32 @@
 use crate::error::{Error, Result};
 use std::{
     collections::BTreeSet,
-    fs, io,
+    fs::{self, DirBuilder},
+    io,
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
 use terrace::Db;
-use terrace_vfs::CHECKPOINT_FOLDER;
+use terrace_vfs::{CHECKPOINT_FOLDER, CHECKPOINT_MARKER};
 
 /// The directories in use by backups of this process. Only one process can have a store open.
 static IN_USE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// The directory of one checkpoint. The drop removes it.
+/// The directory of one backup. It has a marker and the checkpoint. The drop removes it.
 pub struct Scratch {
     path: PathBuf,
 }
 
 impl Scratch {
-    /// Returns a directory within the directory of the store, so that the checkpoint consists of
-    /// hard links. Removes the checkpoint of a killed process.
+    /// Creates a directory within the directory of the store, so that the checkpoint consists of
+    /// hard links. Removes the directory of a killed process first.
     pub fn within(db: &Db) -> Result<Scratch> {
         let Some(store) = db.directory() else {
             let text = format!(
-                "the store {} is on a device or in memory, so its checkpoint needs a directory with space for a \
-                 whole copy: set `scratch`",
+                "the store {} has no directory of its own (it is on a device, split, in memory, or opened in another \
+                 way than by its path for writing), so its checkpoint needs a directory with space for a whole copy: \
+                 set `scratch`",
                 db.statistics().place
             );
             return Err(Error::Invalid(text));
@@ -33,34 +36,39 @@ impl Scratch {
         if !in_use(|paths| paths.insert(path.clone())) {
             return Err(Error::InUse(store.display().to_string()));
         }
-        let scratch = Scratch { path };
-        match fs::remove_dir_all(&scratch.path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(Error::io("remove", scratch.path.display().to_string())(error))
-            }
-            _ => Ok(scratch),
+        if path.join(CHECKPOINT_MARKER).is_file() {
+            fs::remove_dir_all(&path).map_err(Error::io("remove", path.display().to_string()))?;
         }
+        let created = Scratch::create(&path);
+        if created.is_err() {
+            in_use(|paths| paths.remove(&path));
+        }
+        created
     }
 
     /// Creates the directory `path`, which must not exist.
     pub fn create(path: &Path) -> Result<Scratch> {
-        fs::create_dir(path).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => {
-                Error::Invalid(format!("{} exists; `scratch` must be a new directory", path.display()))
-            }
-            _ => Error::io("create", path.display().to_string())(error),
+        let io = |error| Error::io("create", path.display().to_string())(error);
+        DirBuilder::new().mode(0o700).create(path).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => Error::Invalid(format!(
+                "{} exists, perhaps left by a backup that was killed; the directory for the checkpoint must be new",
+                path.display()
+            )),
+            _ => io(error),
         })?;
-        Ok(Scratch { path: path.to_owned() })
+        let scratch = Scratch { path: path.to_owned() };
+        fs::write(path.join(CHECKPOINT_MARKER), "").map_err(io)?;
+        Ok(scratch)
     }
 
-    /// Returns the path.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Returns the path for the checkpoint. It does not exist yet.
+    pub fn checkpoint(&self) -> PathBuf {
+        self.path.join("checkpoint")
     }
 }
 
 impl Drop for Scratch {
-    /// Ignores errors: the next backup, or the next open of the store, removes what is left.
+    /// Ignores errors. The next backup removes what is left in the directory of the store.
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.path);
         in_use(|paths| paths.remove(&self.path));

@@ -19,8 +19,9 @@ pub struct Reserve {
 
 #[derive(Debug, Default)]
 struct ReserveState {
-    /// The bytes that are allocated now.
-    held: u64,
+    /// The bytes that are allocated now; `None` until the first call: an earlier session may have
+    /// left its reserve.
+    held: Option<u64>,
     /// The number of guards of jobs. While there is one, only the manifest's half is allocated.
     jobs: usize,
     /// The number of guards of manifest writes. While there is one, nothing is allocated.
@@ -64,19 +65,17 @@ impl Reserve {
     pub fn release<'a>(&'a self, storage: &'a dyn Storage, user: ReserveUser) -> ReserveGuard<'a> {
         let mut state = self.state.lock();
         *state.users(user) += 1;
-        let _ = self.fit(&mut state, storage); // if this fails, the attempt gets ENOSPC again
+        let wanted = self.wanted(&state);
+        if state.held.is_none_or(|held| held > wanted) {
+            let _ = self.resize(&mut state, storage, wanted); // if this fails, the attempt gets ENOSPC again
+        }
         ReserveGuard { reserve: self, storage, user }
     }
 
     /// Allocates the part of the reserve that no guard releases. If there is too little space for
     /// all of it, allocates the manifest's half if possible, and returns an error.
     fn fit(&self, state: &mut ReserveState, storage: &dyn Storage) -> Result<()> {
-        let for_manifest = self.bytes / 2;
-        let wanted = match state {
-            ReserveState { manifests: 1.., .. } => 0,
-            ReserveState { jobs: 1.., .. } => for_manifest,
-            _ => self.bytes,
-        };
+        let (wanted, for_manifest) = (self.wanted(state), self.bytes / 2);
         let grown = self.resize(state, storage, wanted);
         if grown.is_err() && wanted > for_manifest {
             let _ = self.resize(state, storage, for_manifest); // the caller gets the first error
@@ -84,22 +83,31 @@ impl Reserve {
         grown
     }
 
+    /// Returns the bytes that no guard releases.
+    fn wanted(&self, state: &ReserveState) -> u64 {
+        match state {
+            ReserveState { manifests: 1.., .. } => 0,
+            ReserveState { jobs: 1.., .. } => self.bytes / 2,
+            _ => self.bytes,
+        }
+    }
+
     /// Makes the allocated part `bytes` bytes large. A file system that cannot make it larger may
     /// lose what it has, so the free space is checked first. Another process may take the space
     /// after the check; then nothing is allocated after the error.
     fn resize(&self, state: &mut ReserveState, storage: &dyn Storage, bytes: u64) -> Result<()> {
-        if state.held == bytes {
+        if state.held == Some(bytes) {
             return Ok(());
         }
-        let more = bytes.saturating_sub(state.held);
+        let more = state.held.map_or(0, |held| bytes.saturating_sub(held));
         if more > 0 && storage.free_bytes().is_some_and(|free| free < more) {
             let source =
                 Arc::new(io::Error::new(io::ErrorKind::StorageFull, format!("fewer than {more} bytes are free")));
             return Err(Error::NoSpace { op: "reserve space in", object: storage.name(), source });
         }
-        state.held = 0;
+        state.held = Some(0);
         storage.reserve(bytes)?;
-        state.held = bytes;
+        state.held = Some(bytes);
         Ok(())
     }
 }
@@ -149,8 +157,21 @@ mod tests {
         assert_eq!(small.reserved(), 0);
         drop(manifest);
         assert_eq!(small.reserved(), 32 * KB);
+        let job = reserve.release(&*storage, ReserveUser::Job);
+        assert_eq!(small.reserved(), 32 * KB);
+        drop(job);
         small.leave(32 * KB);
         reserve.allocate(&*storage).unwrap();
         assert_eq!(small.reserved(), 64 * KB);
+
+        // The next session finds the reserve, and needs no space for it.
+        small.leave(1000);
+        let next = Reserve::new(64 * KB);
+        next.allocate(&*storage).unwrap();
+        assert_eq!(small.reserved(), 64 * KB);
+        drop(next.release(&*storage, ReserveUser::Manifest));
+        assert_eq!(small.reserved(), 64 * KB);
+        Reserve::new(0).allocate(&*storage).unwrap();
+        assert_eq!(small.reserved(), 0, "a session without a reserve removes an old one");
     }
 }

@@ -137,8 +137,8 @@ pub struct DbInner {
     pub options: Options,
     /// The order of user keys.
     pub order: KeyOrder,
-    /// The absolute path of the store's directory. Not set in a store without a directory, or one
-    /// that was opened by its storage.
+    /// The absolute path of the store's directory. Set only by `Db::open`, and only if the store
+    /// has a directory of its own.
     pub directory: OnceLock<PathBuf>,
     /// The storage that contains all files.
     pub storage: Arc<dyn Storage>,

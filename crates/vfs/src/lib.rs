@@ -11,6 +11,8 @@
 /// The folder below the directory of a store in which a backup makes its checkpoint. It exists only
 /// during the backup, unless the process was killed.
 pub const CHECKPOINT_FOLDER: &str = "backup.tmp";
+/// The file in [`CHECKPOINT_FOLDER`] by which a backup recognizes a folder that a backup has made.
+pub const CHECKPOINT_MARKER: &str = "TERRACE_BACKUP";
 
 pub mod bpf;
 mod capacity;

@@ -10,7 +10,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("vfs", &["terrace-format", "terrace-device"]),
     ("storage", &["terrace-format", "terrace-device", "terrace-vfs"]),
     ("engine", &["terrace-format", "terrace-storage"]),
-    ("backup", &["terrace", "terrace-vfs"]),
+    ("backup", &["terrace", "terrace-storage", "terrace-vfs"]),
     ("sim", &["terrace-format", "terrace-device", "terrace-vfs", "terrace-storage"]),
     ("lab", &["terrace", "terrace-format", "terrace-device", "terrace-storage", "terrace-sim"]),
     ("peers", &["terrace-lab"]),

@@ -131,7 +131,9 @@ fn the_checkpoint_of_a_killed_backup_is_replaced() {
     let [store, directory] = ["store", "backups"].map(|name| place.path().join(name));
     let db = Db::open(&store, Options::default()).unwrap();
     db.put("key", "value").unwrap();
-    db.checkpoint(store.join("backup.tmp")).unwrap();
+    fs::create_dir(store.join("backup.tmp")).unwrap();
+    fs::write(store.join("backup.tmp/TERRACE_BACKUP"), "").unwrap();
+    db.checkpoint(store.join("backup.tmp/checkpoint")).unwrap();
     fs::create_dir(&directory).unwrap();
     fs::write(directory.join("BACKUPS"), "terrace backups, format 1\n").unwrap();
     let partial = directory.join(format!("{}.object.partial", "0".repeat(64)));
@@ -167,7 +169,7 @@ fn wrong_places_are_refused_and_nothing_changes() {
     let memory = Db::open_in_memory(Options::default()).unwrap();
     memory.put("key", "value").unwrap();
     let refused = text(backups.create(&memory, &CreateOptions::default()).unwrap_err());
-    assert!(refused.contains("is on a device or in memory"), "{refused}");
+    assert!(refused.contains("has no directory of its own"), "{refused}");
     let scratch = place.path().join("scratch");
     backups.create(&memory, &CreateOptions::default().scratch(&scratch)).unwrap();
     assert!(!scratch.exists());
@@ -187,7 +189,7 @@ fn a_backup_removes_nothing_of_others() {
     for scratch in [&mine, &store, &directory] {
         fs::create_dir_all(scratch).unwrap();
         let error = backups.create(&db, &CreateOptions::default().scratch(scratch)).unwrap_err().to_string();
-        assert!(error.ends_with("exists; `scratch` must be a new directory"), "{error}");
+        assert!(error.ends_with("the directory for the checkpoint must be new"), "{error}");
     }
     assert!(mine.join("thesis.txt").exists() && store.join("CURRENT").exists());
     fs::write(directory.join("film.partial"), "half").unwrap();
@@ -220,21 +222,29 @@ fn a_store_is_backed_up_by_one_call_at_a_time() {
     other.create(&db, &CreateOptions::default()).unwrap();
 }
 
-/// Tests the checkpoint that a killed backup leaves: an open removes it, and so does a destroy.
+/// Tests the checkpoint that a killed backup leaves: a destroy removes it, but not a directory
+/// of the same name that no backup has made.
 #[test]
-fn the_checkpoint_of_a_killed_backup_does_not_stay() {
-    let place = tempfile::tempdir().unwrap();
-    let store = place.path().join("store");
-    let db = Db::open(&store, Options::default()).unwrap();
-    db.put("key", "value").unwrap();
-    db.checkpoint(store.join("backup.tmp")).unwrap();
-    drop(db);
-    let db = Db::open(&store, Options::default()).unwrap();
-    assert!(!store.join("backup.tmp").exists());
-    db.checkpoint(store.join("backup.tmp")).unwrap();
-    drop(db);
-    Db::destroy(&store).unwrap();
-    assert!(!store.exists());
+fn a_destroy_removes_the_checkpoint_of_a_killed_backup() {
+    for is_marked in [true, false] {
+        let place = tempfile::tempdir().unwrap();
+        let store = place.path().join("store");
+        let db = Db::open(&store, Options::default()).unwrap();
+        db.put("key", "value").unwrap();
+        fs::create_dir(store.join("backup.tmp")).unwrap();
+        fs::write(store.join("backup.tmp/mine.txt"), "years").unwrap();
+        if is_marked {
+            fs::write(store.join("backup.tmp/TERRACE_BACKUP"), "").unwrap();
+        } else {
+            let backups = Backups::open(place.path().join("backups")).unwrap();
+            let refused = backups.create(&db, &CreateOptions::default()).unwrap_err().to_string();
+            assert!(refused.ends_with("the directory for the checkpoint must be new"), "{refused}");
+        }
+        drop(db);
+        Db::destroy(&store).unwrap();
+        assert_eq!(store.join("backup.tmp/mine.txt").exists(), !is_marked);
+        assert!(!store.join("CURRENT").exists());
+    }
 }
 
 /// Tests that a killed restore leaves no directory that an open would take for a new store.
@@ -255,12 +265,16 @@ fn a_restore_appears_at_once() {
         .unwrap();
     assert!(seen > 3 && to.join("CURRENT").exists() && !restoring.exists());
     fs::remove_dir_all(&to).unwrap();
-    fs::create_dir(&to).unwrap();
     fs::create_dir(&restoring).unwrap();
     let error = backups.restore(id, &to).unwrap_err().to_string();
-    assert!(error.ends_with("remove it, then try again"), "{error}");
+    assert!(error.ends_with("remove it, then try again") && restoring.exists(), "{error}");
     fs::remove_dir(&restoring).unwrap();
-    backups.restore(id, &to).unwrap(); // over an empty directory
+    backups.restore(id, format!("{}/", to.display())).unwrap();
+    fs::remove_dir_all(&to).unwrap();
+    fs::create_dir(&to).unwrap();
+    let link = place.path().join("link");
+    std::os::unix::fs::symlink(&to, &link).unwrap();
+    backups.restore(id, &link).unwrap(); // an empty directory, by a symbolic link
     assert_eq!(Db::open(&to, Options::default()).unwrap().get("key").unwrap(), Some(b"value".to_vec()));
 }
 

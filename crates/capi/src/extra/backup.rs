@@ -76,18 +76,16 @@ unsafe extern "C" fn terrace_backup_list(
 unsafe extern "C" fn terrace_backup_verify(directory: *const u8, id: u64, errptr: &mut Failure) {
     // SAFETY: guaranteed by the caller.
     let directory = unsafe { memory::path(directory) };
-    errptr.of(verify(directory, id));
+    errptr.of(verify(directory, id).map_err(Message::from).and_then(|problem| problem.map_or(Ok(()), Err)));
 }
 
-fn verify(directory: &std::path::Path, id: u64) -> Result<()> {
+/// Returns the first problem of the verified backups.
+fn verify(directory: &std::path::Path, id: u64) -> Result<Option<Message>> {
     let verified = Backups::open(directory)?.verify((id > 0).then_some(id))?;
-    match verified.problems.into_iter().next() {
-        Some(problem) => {
-            let file = problem.file.map(|file| format!(", {file}")).unwrap_or_default();
-            Err(Error::Damaged { object: format!("backup {}{file}", problem.id), detail: problem.detail })
-        }
-        None => Ok(()),
-    }
+    Ok(verified.problems.into_iter().next().map(|problem| {
+        let file = problem.file.map(|file| format!(", {file}")).unwrap_or_default();
+        Message::new(Kind::Corruption, format!("backup {}{file}: {}", problem.id, problem.detail))
+    }))
 }
 
 /// # Safety

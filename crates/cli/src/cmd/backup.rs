@@ -154,7 +154,7 @@ impl List {
         }
         match damaged.len() {
             0 => Ok(()),
-            count => bail!("{count} damaged records: `terrace backup purge --id N` removes such a backup"),
+            count => bail!("{count} damaged records: `terrace backup purge BACKUPS --id N` removes such a backup"),
         }
     }
 }
@@ -167,8 +167,8 @@ struct Verify {
     /// Number of the backup. Default: all backups.
     #[arg(long, value_name = "N")]
     id: Option<u64>,
-    /// Remove damaged objects. The next backup of a store that still has their files writes them
-    /// again.
+    /// Remove damaged objects. Use it only while the store still exists: the next backup writes
+    /// those objects again whose files the store still has.
     #[arg(long, conflicts_with = "id")]
     remove_damaged: bool,
 }
@@ -201,7 +201,7 @@ impl Verify {
             count if self.remove_damaged => bail!(
                 "{count} problems; damaged objects were removed, and the next backup writes those that the store has"
             ),
-            count => bail!("{count} problems: `--remove-damaged` lets the next backup write damaged objects again"),
+            count => bail!("{count} problems; if the store still exists, see `--remove-damaged`"),
         }
     }
 }

@@ -126,9 +126,9 @@ impl Db {
         layout(&self.shared().view.load().version)
     }
 
-    /// Returns the absolute path of the store's directory. Returns `None` for a store without a
-    /// directory of its own (in memory, on a device, or split), and for a store that was opened by
-    /// its storage.
+    /// Returns the absolute path of the store's directory, if [`open`](Db::open) has opened the
+    /// store. Returns `None` for a store without a directory of its own (in memory, on a device, or
+    /// split), and after any other kind of open.
     ///
     /// ```
     /// # use terrace::{Db, Options};

@@ -22,6 +22,7 @@ impl WritePath {
         }
         let mut leader = self.lead_exclusively(shared)?;
         if clear_failure(shared)? {
+            shared.free_bytes(); // the compaction policy uses the last measurement
             start_fresh_wal(shared, leader.state()).inspect_err(|error| shared.fail(error))?;
             shared.options.notify(|| Event::Resumed);
             Ok(())
@@ -34,7 +35,6 @@ impl WritePath {
 /// Waits until no job runs, and clears the failure of the store if it was a lack of space. Returns
 /// false if another thread has already cleared the failure.
 fn clear_failure(shared: &DbInner) -> Result<bool> {
-    shared.free_bytes(); // the compaction policy uses the last measurement
     let mut state = shared.state.lock();
     while state.flush_scheduled || state.commit_scheduled || !state.compactions.is_empty() {
         if state.closed {

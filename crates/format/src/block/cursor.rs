@@ -254,8 +254,7 @@ impl BlockCursor {
     /// have the entry any more, the cursor loses its position.
     pub fn attach(&mut self, block: Arc<Block>) -> Result<(), Corrupt> {
         debug_assert!(self.block.is_none() && self.window.is_empty());
-        let value = self.base_value..self.end;
-        let is_same = self.end <= block.entries_end && block.bytes.flat().get(value) == Some(self.copied_value());
+        let is_same = self.is_copy_of_entry_in(&block);
         self.block = Some(block);
         if is_same {
             return Ok(());
@@ -263,6 +262,18 @@ impl BlockCursor {
         let begin = self.begin;
         self.leave();
         Err(corrupt(begin, "the block has changed"))
+    }
+
+    /// Returns whether `block` has the copied entry at the same offsets.
+    fn is_copy_of_entry_in(&self, block: &Block) -> bool {
+        let (entries, key) = (block.entries(), self.key());
+        let entry = if self.begin < entries.end() { entries.at(self.begin).ok() } else { None };
+        entry.is_some_and(|entry| {
+            entry.key_bytes() == key.len()
+                && key.ends_with(entry.own)
+                && entries.begin(entry.behind) == self.end
+                && entry.value == self.copied_value()
+        })
     }
 
     /// Moves the cursor to the first entry of the block, if there is one.

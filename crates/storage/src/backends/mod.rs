@@ -19,7 +19,7 @@ use std::{
     sync::Arc,
 };
 use terrace_format::{Medium, TableForm, Values, names::FileName};
-use terrace_vfs::{CHECKPOINT_FOLDER, FileSystem, MemFs, RealFs, set_aside_from};
+use terrace_vfs::{CHECKPOINT_FOLDER, CHECKPOINT_MARKER, FileSystem, MemFs, RealFs, set_aside_from};
 use value_log::ValueLog;
 
 mod descriptors;
@@ -89,21 +89,15 @@ pub fn open(
     };
     let durability_mode = if particular { DurabilityMode::Auto } else { durability_mode };
     let tracker = durability_mode.tracker(&*fs, setup)?;
-    let storage = open_files(fs, mode, tracker, setup)?;
-    if let Location::Directory(path) = location
-        && mode.writes()
-    {
-        let _ = remove_checkpoint(path); // it only takes space; the next open tries again
-    }
-    Ok(storage)
+    open_files(fs, mode, tracker, setup)
 }
 
-/// Removes the checkpoint that a killed backup has left in the directory of the store.
-fn remove_checkpoint(path: &Path) -> Result<()> {
+/// Removes the checkpoint that a killed backup has left in the directory of the store. Ignores
+/// errors, and a directory of the same name that no backup has made.
+fn remove_checkpoint(path: &Path) {
     let folder = path.join(CHECKPOINT_FOLDER);
-    match std::fs::remove_dir_all(&folder) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", folder.display().to_string(), e)),
-        _ => Ok(()),
+    if folder.join(CHECKPOINT_MARKER).is_file() {
+        let _ = std::fs::remove_dir_all(folder);
     }
 }
 
@@ -184,7 +178,7 @@ fn destroy_directory(path: &Path) -> Result<()> {
     }
     let held = fs.lock(true).map_err(|e| files::lock_error(fs.name(), e))?;
     remove(FileName::Current.to_string())?;
-    remove_checkpoint(path)?;
+    remove_checkpoint(path);
     dirs::destroy(&fs)?;
     let names = own_names(&fs, &at)?; // again: a writer may have added files
     names.into_iter().chain(["LOCK".to_string()]).try_for_each(remove)?;

@@ -32,8 +32,8 @@ pub trait Blocks: Send {
     fn bound(&self) -> Option<&[u8]>;
     /// Returns the current block of `at` in its stored form, with its trailer, and decodes all
     /// entries of the block. Returns an error if an entry is above the block's upper bound. Returns
-    /// `None` in three cases: the block has too many entries, it was read alone and not in a longer
-    /// read, or its checksum was not verified.
+    /// `None` in four cases: the block has too many entries, it was read alone and not in a longer
+    /// read, its checksum was not verified, or `at` has only a copy of one entry.
     fn stored(&self, at: &mut BlockCursor) -> Result<Option<Bytes>>;
 }
 

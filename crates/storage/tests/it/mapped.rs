@@ -123,6 +123,27 @@ fn a_cursor_over_a_mapped_table_moves_like_a_cursor_over_read_blocks() {
     }
 }
 
+/// Tests a seek that fails after a seek that copied an entry: the cursor must not stay at that entry.
+#[test]
+fn a_cursor_is_invalid_after_a_failed_seek() {
+    let folder = tempfile::tempdir().unwrap();
+    let storage = open_mapped(folder.path(), OpenMode::Create);
+    let meta = table(&*storage);
+    flip(&folder.path().join("000007.ldb"), 500_000);
+    let table = storage.open_table(&meta).unwrap();
+    let mut cursor = table.cursor(HOW).unwrap();
+    let mut failed = 0;
+    for number in 0..1000 {
+        cursor.seek(&key::lookup(&user(0), SeqNo(1))).unwrap();
+        assert_eq!(cursor.value(), [0; 1000]);
+        if cursor.seek(&key::lookup(&user(number), SeqNo(1))).is_err() {
+            assert!(!cursor.valid());
+            failed += 1;
+        }
+    }
+    assert!((1..20).contains(&failed), "{failed} keys are in the damaged block");
+}
+
 /// Tests a value-log segment that was written before the store was last opened: each read of a
 /// value must verify the value's checksum.
 #[test]

@@ -55,7 +55,9 @@ impl TableBlocks {
     /// `step`. If there is no such block, `data` is invalid afterwards.
     fn load(&mut self, data: &mut BlockCursor, step: impl FnOnce(&mut BlockCursor) -> Step) -> Result<()> {
         let previous = self.loaded.take().filter(|_| !self.is_copied);
-        self.is_copied = false;
+        if std::mem::take(&mut self.is_copied) {
+            data.set_block(None); // it must be invalid if the read fails
+        }
         let handle = self.handle();
         let Ok(Some(handle)) = handle else {
             data.set_block(None);
@@ -79,18 +81,23 @@ impl TableBlocks {
     /// Searches the block at `self.at` for the first entry at or after `key` through the mapping of
     /// the table, and copies this entry into `data`. A merging iterator seeks in many tables and
     /// then moves in few of them, so most blocks are never copied as a whole. Returns false if the
-    /// block must be loaded: it is loaded already or not mapped, or the search found no entry. The
-    /// load then finds the reason.
+    /// block must be loaded: it is loaded already or not mapped, or the search found no entry in
+    /// order. The load then finds the reason.
     fn copy_entry(&mut self, key: &[u8], data: &mut BlockCursor) -> bool {
         let Ok(Some(handle)) = self.handle() else { return false };
         if self.loaded == Some((self.at, handle)) && !self.is_copied {
             return false;
         }
-        let Some(mapping) = self.table.mapping_for(self.at, handle, self.how) else { return false };
+        let (Some(mapping), Some(index)) = (self.table.mapping_for(self.at, handle, self.how), &self.index) else {
+            return false;
+        };
         mapping.prefetch(contents_of(handle));
         let found = mapping.look(contents_of(handle), |bytes| {
+            // The closure changes `data`, which is made invalid below if the mapping was
+            // unreadable.
             let block = Block::of_borrowed_keys(bytes)?;
-            data.copy_entry(&block, key, &self.table.order, COPIED_VALUE_BYTES_MAX)
+            let in_order = block.first_key().is_some_and(|first| self.table.may_begin(index, self.at, first));
+            Ok(in_order && data.copy_entry(&block, key, &self.table.order, COPIED_VALUE_BYTES_MAX)?)
         });
         self.is_copied = matches!(found, Some(Ok::<_, Corrupt>(true)));
         self.loaded = Some((self.at, handle)).filter(|_| self.is_copied);

@@ -22,7 +22,7 @@ const BLOCK_BYTES_MAX: u64 = 64 << 10;
 
 impl Reader {
     /// Returns the mapping if block `at` should be read through it. Blocks of more than
-    /// [`BLOCK_BYTES_MAX`] are cached instead, because a seek would copy the whole block.
+    /// [`BLOCK_BYTES_MAX`] are cached instead, because a cursor that moves copies the whole block.
     #[inline]
     pub(super) fn mapping_for(&self, at: usize, handle: Handle, how: TableReadOptions) -> Option<&Mapping> {
         if !how.fill_cache || handle.bytes > BLOCK_BYTES_MAX {
