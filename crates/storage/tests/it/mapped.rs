@@ -123,7 +123,8 @@ fn a_cursor_over_a_mapped_table_moves_like_a_cursor_over_read_blocks() {
     }
 }
 
-/// Tests a seek that fails after a seek that copied an entry: the cursor must not stay at that entry.
+/// Tests a seek that fails after a seek that copied an entry: the cursor must not stay at that
+/// entry.
 #[test]
 fn a_cursor_is_invalid_after_a_failed_seek() {
     let folder = tempfile::tempdir().unwrap();
