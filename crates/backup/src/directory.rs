@@ -1,5 +1,6 @@
 //! A directory as a place for backups.
 use crate::{
+    pieces::each_piece,
     record::{MARKER, is_object, parse_name},
     target::{BackupTarget, StoredObject, TargetLock},
 };
@@ -14,8 +15,6 @@ use terrace_vfs::{DirectoryLock, FileSystem, ReadFile, RealFs};
 
 /// The end of the name of an object that is being written.
 const PARTIAL: &str = ".partial";
-/// Number of bytes that are copied at once.
-const PIECE_BYTES: usize = 1 << 20;
 
 /// A directory as a place for backups.
 pub struct DirectoryTarget {
@@ -44,14 +43,7 @@ impl DirectoryTarget {
 
     fn write(&self, partial: &str, content: &mut dyn Read) -> io::Result<()> {
         let mut file = self.fs.create(partial)?;
-        let mut piece = vec![0; PIECE_BYTES];
-        loop {
-            let count = content.read(&mut piece)?;
-            if count == 0 {
-                break;
-            }
-            file.append(&piece[..count])?;
-        }
+        each_piece(content, |error| error, |piece| file.append(piece))?;
         file.sync()
     }
 }

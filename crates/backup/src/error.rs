@@ -23,7 +23,7 @@ pub enum Error {
     Damaged {
         /// The damaged file.
         object: String,
-        /// What is wrong with it.
+        /// The reason why the file is damaged.
         detail: String,
     },
     /// There is no backup with this number.

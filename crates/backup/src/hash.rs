@@ -1,4 +1,5 @@
 //! Names of objects: the SHA-256 of their content.
+use crate::pieces::each_piece;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::{
@@ -20,15 +21,17 @@ impl Hash {
 
     /// Returns the hash and the length of everything that `content` still has.
     pub fn of_all(content: &mut dyn Read) -> io::Result<(Hash, u64)> {
-        let (mut hasher, mut piece, mut bytes) = (Hasher::default(), vec![0; 1 << 20], 0);
-        loop {
-            let count = content.read(&mut piece)?;
-            if count == 0 {
-                return Ok((hasher.finish(), bytes));
-            }
-            hasher.add(&piece[..count]);
-            bytes += count as u64;
-        }
+        let (mut hasher, mut bytes) = (Hasher::default(), 0);
+        each_piece(
+            content,
+            |error| error,
+            |piece| {
+                hasher.add(piece);
+                bytes += piece.len() as u64;
+                Ok(())
+            },
+        )?;
+        Ok((hasher.finish(), bytes))
     }
 
     /// Returns the digits.

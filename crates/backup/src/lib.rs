@@ -43,6 +43,7 @@ mod directory;
 mod error;
 mod hash;
 mod pace;
+mod pieces;
 mod purge;
 mod record;
 mod restore;

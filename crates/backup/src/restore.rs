@@ -3,12 +3,13 @@ use crate::{
     backups::Backups,
     error::{Error, Result},
     hash::Checked,
+    pieces::each_piece,
     record::{CURRENT, FileRecord},
 };
 use std::{
     collections::BTreeSet,
     fs::{self, File},
-    io::{self, Read},
+    io,
     path::{self, Path, PathBuf},
 };
 use terrace_vfs::{FileSystem, RealFs, parent};
@@ -43,7 +44,7 @@ impl Backups {
     /// # Errors
     /// [`Error::Missing`] if there is no such backup; [`Error::Damaged`] if a file of the backup is
     /// damaged; [`Error::Invalid`] if `to` is not empty, or `TO.restoring` exists. After an error
-    /// the call removes what it has created.
+    /// the call removes the files that it has created.
     pub fn restore(&self, id: u64, to: impl AsRef<Path>) -> Result<Restored> {
         self.restore_with(id, to, |_| ())
     }
@@ -141,18 +142,11 @@ impl Restore<'_> {
         let name = if file.name == CURRENT { TEMPORARY } else { &file.name };
         let mut written = self.fs.create(name).map_err(Error::io("restore", to.clone()))?;
         self.created.push(name.into());
-        let mut piece = vec![0; 1 << 20];
-        loop {
-            let read = content.read(&mut piece);
-            let count = read.map_err(|error| match error.kind() {
-                io::ErrorKind::InvalidData => Error::Damaged { object: from.clone(), detail: error.to_string() },
-                _ => Error::io("read", from.clone())(error),
-            })?;
-            if count == 0 {
-                break;
-            }
-            written.append(&piece[..count]).map_err(Error::io("restore", to.clone()))?;
-        }
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::InvalidData => Error::Damaged { object: from.clone(), detail: error.to_string() },
+            _ => Error::io("read", from.clone())(error),
+        };
+        each_piece(&mut content, failed, |piece| written.append(piece).map_err(Error::io("restore", to.clone())))?;
         written.sync().map_err(Error::io("restore", to.clone()))?;
         if name != file.name {
             self.fs.rename(name, &file.name).map_err(Error::io("restore", to))?;

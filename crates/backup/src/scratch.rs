@@ -68,7 +68,7 @@ impl Scratch {
 }
 
 impl Drop for Scratch {
-    /// Ignores errors. The next backup removes what is left in the directory of the store.
+    /// Ignores errors. The next backup removes leftover files in the directory of the store.
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.path);
         in_use(|paths| paths.remove(&self.path));

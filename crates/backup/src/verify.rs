@@ -28,7 +28,7 @@ pub struct Problem {
     pub id: u64,
     /// The damaged file of the store; `None` if the record of the backup is damaged.
     pub file: Option<String>,
-    /// What is damaged, and how.
+    /// The description of the damage.
     pub detail: String,
 }
 

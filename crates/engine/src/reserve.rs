@@ -93,7 +93,7 @@ impl Reserve {
     }
 
     /// Makes the allocated part `bytes` bytes large. A file system that cannot make it larger may
-    /// lose what it has, so the free space is checked first. Another process may take the space
+    /// free all of it, so the free space is checked first. Another process may take the space
     /// after the check; then nothing is allocated after the error.
     fn resize(&self, state: &mut ReserveState, storage: &dyn Storage, bytes: u64) -> Result<()> {
         if state.held == Some(bytes) {

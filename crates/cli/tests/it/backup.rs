@@ -1,16 +1,7 @@
 //! Tests the command `backup`.
 use crate::common;
-use common::{fresh, terrace, terrace_with};
-use serde_json::Value;
-use std::{ffi::OsStr, fs, path::Path};
-
-fn json<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Value {
-    serde_json::from_slice(&terrace(arguments).ok()).expect("one JSON value on stdout")
-}
-
-fn text(out: Vec<u8>) -> String {
-    String::from_utf8(out).unwrap()
-}
+use common::{fresh, json, terrace, terrace_with, text};
+use std::{fs, path::Path};
 
 /// Tests backups of a store, also of one on a device, and wrong arguments.
 #[test]

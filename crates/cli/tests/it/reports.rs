@@ -1,8 +1,8 @@
 //! Tests the reports of `stats`, `compact`, `check`, `inspect` and `doctor`, as text and as JSON.
 use crate::common;
-use common::{fresh, terrace, terrace_with};
+use common::{fresh, json, terrace, terrace_with, text};
 use serde_json::Value;
-use std::{ffi::OsStr, fs, path::Path};
+use std::{fs, path::Path};
 
 /// Creates a store with an SSTable, an overwritten key, a deleted key, and a WAL that is not
 /// flushed.
@@ -12,14 +12,6 @@ fn make(store: &str) {
     terrace(["compact", store]).ok();
     terrace(["put", store, "key00007", "new"]).ok();
     terrace(["delete", store, "key00008"]).ok();
-}
-
-fn json<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Value {
-    serde_json::from_slice(&terrace(arguments).ok()).expect("one JSON value on stdout")
-}
-
-fn text(out: Vec<u8>) -> String {
-    String::from_utf8(out).unwrap()
 }
 
 fn file(store: &str, wanted: impl Fn(&str) -> bool) -> String {

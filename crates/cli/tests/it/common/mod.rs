@@ -45,6 +45,16 @@ pub fn terrace<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Ran {
     terrace_with(arguments, b"")
 }
 
+/// Runs `terrace`, which must succeed, and returns the one JSON value that it prints.
+pub fn json<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> serde_json::Value {
+    serde_json::from_slice(&terrace(arguments).ok()).expect("one JSON value on stdout")
+}
+
+/// Returns the output of a run as text.
+pub fn text(out: Vec<u8>) -> String {
+    String::from_utf8(out).expect("UTF-8")
+}
+
 /// Runs `terrace` with `input` on stdin.
 pub fn terrace_with<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>, input: &[u8]) -> Ran {
     let mut child = command(arguments).stdin(Stdio::piped()).spawn().expect("the binary was built");
