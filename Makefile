@@ -46,8 +46,8 @@ fuzz: ## fuzzes every decoder and whole stores for a minute each (SECONDS=, RUNS
 coverage: ## the share of lines of format, storage and engine that tests reach; at least 90 %; needs llvm-tools
 	@scripts/coverage.sh
 
-platforms: ## checks the minimum Rust version, and compiles for 64-bit ARM if rustup has the target
-	@scripts/platforms.sh
+platforms: ## compiles for other platforms, runs the tests there (qemu, wine), and prints a table; half an hour; PLATFORMS=sample for three minutes
+	@scripts/platforms.sh $(PLATFORMS)
 
 mutants: ## applies each mutant (a change that breaks a promise) and requires that a test fails
 	TERRACE_FULL=1 TERRACE_CRASH_SEEDS=3 cargo xtask mutants

@@ -1,27 +1,144 @@
-#!/bin/sh
-# Checks the README's statements about compilers and platforms, as far as this machine permits.
-# Prints the Rust version of this machine and the minimum version that the README promises (`make
-# lint` checks that the code uses nothing newer). Checks that the library compiles for 64-bit ARM if
-# the target is installed (rustup target add aarch64-unknown-linux-gnu). It runs nothing on that
-# target and compiles no C for it.
-set -eu
+#!/usr/bin/env bash
+# Compiles Terrace for other platforms, runs its tests there as far as this machine can, and prints
+# a table of what was done.
+#   platforms.sh sample   compiles for all; runs formats and storage on musl and on 64-bit ARM
+#   platforms.sh full     also runs the engine's tests, on musl, ARM, 32-bit x86 and Windows (wine)
+# A platform whose tools are missing is skipped with a reason. With TERRACE_REQUIRE=platforms it
+# fails instead. Rust's libraries come from `rustup target add`, the tools from Debian: musl-tools,
+# gcc-aarch64-linux-gnu, gcc-s390x-linux-gnu, gcc-i686-linux-gnu, qemu-user, gcc-mingw-w64-x86-64-win32, wine64.
+set -euo pipefail
 cd "$(dirname "$0")/.."
-promised=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
-here=$(rustc --version | cut -d ' ' -f 2)
-case $here in
-  "$promised".*) echo "Rust $here: the oldest that is promised" ;;
-  *) echo "Rust $here: newer than $promised, which is promised; clippy's incompatible_msrv (make lint) stands for it" ;;
-esac
-arm=aarch64-unknown-linux-gnu
-if [ -d "$(rustc --print sysroot)/lib/rustlib/$arm" ]; then
-  # `cargo check` does not link Zstandard's C code, so `true` can replace the C compiler.
-  CC_aarch64_unknown_linux_gnu=true AR_aarch64_unknown_linux_gnu=true cargo check --quiet --target $arm -p terrace
-  echo "$arm: compiles"
-else
-  echo "$arm: not tried, its library is missing"
-fi
+how=${1:-full}
+export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
+libraries=(-p terrace-format -p terrace-vfs -p terrace-storage)
+rows=()
+
+row() { rows+=("$(printf '%-28s %-44s %s' "$1" "$2" "$3")"); }
+
+# Returns whether the target can be tried. Otherwise adds a row with the reason.
+has() { # target tool...
+  local target=$1 tool missing=
+  shift
+  [ -d "$(rustc --print sysroot)/lib/rustlib/$target" ] || missing="rustup target add $target"
+  for tool in "$@"; do command -v "$tool" > /dev/null || missing="install $tool"; done
+  [ -n "$missing" ] || return 0
+  row "$target" "not tried: $missing" ""
+  case ",${TERRACE_REQUIRE:-}," in *,platforms,*) printf '%s: %s\n' "$target" "$missing" >&2; exit 1 ;; esac
+  return 1
+}
+
+# Type-checks the C interface and with it the library; in full also the command. `true` takes the
+# place of the C compiler, because a check links nothing.
+check() { # target
+  local name=${1//-/_} packages=(-p terrace-capi)
+  [ "$how" = sample ] || packages+=(-p terrace-cli)
+  env "CC_$name=true" "AR_$name=true" cargo check --quiet --target "$1" "${packages[@]}"
+}
+
+# Runs tests on a target. The words after `--` select tests.
+run() { # target package... -- [filter...]
+  local target=$1 packages=() begin=$SECONDS
+  shift
+  while [ "$1" != -- ]; do packages+=("$1"); shift; done
+  shift
+  printf '\n== %s: %s\n' "$target" "${packages[*]} $*"
+  cargo test --quiet --target "$target" "${packages[@]}" --lib --test it -- "$@"
+  printf '== %s s\n' $((SECONDS - begin))
+}
+
+# Runs the tests of formats and files, and those of storage: all, or one contract that every store
+# fulfils.
+run_libraries() { # target [filter...]
+  local target=$1
+  shift
+  if [ "$how" = full ]; then
+    run "$target" "${libraries[@]}" -- "$@"
+  else
+    run "$target" -p terrace-format -p terrace-vfs -- "$@"
+    run "$target" -p terrace-storage -- contract::a_directory_passes "$@"
+  fi
+}
+
+# The tests of the engine that use files and models of power cuts, without those that take minutes
+# under an emulator.
+engine=(check:: checkpoint:: column_families:: compat:: corpus:: creation:: durability:: events:: followers::
+  manual_compaction:: openers:: properties:: range_tombstones:: reads:: refusals:: regressions repair:: seeks::
+  space_reclamation:: updates:: value_log:: wal_ when_durable::)
+power_cuts=(crash:: unsynced_bytes:: wal_sidecar::)
+
+printf 'Rust %s; the library promises %s\n' "$(rustc --version | cut -d ' ' -f 2)" "$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)"
 # The library without a C compiler, and without any codec.
 CC=false cargo check --quiet -p terrace
 cargo check --quiet -p terrace --no-default-features
 cargo test --quiet -p terrace-format --no-default-features --lib compress
-echo "the library compiles without zstd, and without any codec"
+row "$(rustc -vV | sed -n 's/^host: //p')" "library, C, C++, Python, Go, both commands" "all tests (make test)"
+
+if has x86_64-unknown-linux-musl musl-gcc; then
+  check x86_64-unknown-linux-musl
+  run_libraries x86_64-unknown-linux-musl
+  tests="formats, files, storage"
+  if [ "$how" = full ]; then
+    run x86_64-unknown-linux-musl -p terrace -- "${engine[@]}" "${power_cuts[@]}"
+    tests="$tests, engine, power cuts"
+  fi
+  row x86_64-unknown-linux-musl "library, C, command" "$tests"
+fi
+
+if has aarch64-unknown-linux-gnu aarch64-linux-gnu-gcc qemu-aarch64; then
+  export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
+  export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu"
+  check aarch64-unknown-linux-gnu
+  # Tests of pages that cannot be read: the emulator handles their signal itself.
+  no_signals=(--skip sigbus --skip mapped --skip distrust --skip failed_sync)
+  run_libraries aarch64-unknown-linux-gnu "${no_signals[@]}"
+  tests="formats, files, storage (qemu)"
+  if [ "$how" = full ]; then
+    run aarch64-unknown-linux-gnu -p terrace -- "${engine[@]}" "${power_cuts[@]}"
+    tests="formats, files, storage, engine, power cuts (qemu)"
+  fi
+  row aarch64-unknown-linux-gnu "library, C, command" "$tests"
+fi
+
+if has s390x-unknown-linux-gnu s390x-linux-gnu-gcc qemu-s390x; then
+  export CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_LINKER=s390x-linux-gnu-gcc
+  export CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_RUNNER="qemu-s390x -L /usr/s390x-linux-gnu"
+  check s390x-unknown-linux-gnu
+  tests=
+  if [ "$how" = full ]; then
+    run s390x-unknown-linux-gnu -p terrace-format --
+    tests="formats, golden files (qemu)"
+  fi
+  row "s390x-unknown-linux-gnu" "library, C, command (big-endian)" "$tests"
+fi
+
+if has i686-unknown-linux-gnu i686-linux-gnu-gcc; then
+  export CARGO_TARGET_I686_UNKNOWN_LINUX_GNU_LINKER=i686-linux-gnu-gcc
+  export CARGO_TARGET_I686_UNKNOWN_LINUX_GNU_RUNNER="/usr/i686-linux-gnu/lib/ld-linux.so.2 --library-path /usr/i686-linux-gnu/lib"
+  check i686-unknown-linux-gnu
+  tests=
+  if [ "$how" = full ]; then
+    run_libraries i686-unknown-linux-gnu --skip directory_tables --skip directory::a_
+    tests="formats, files, storage"
+  fi
+  row i686-unknown-linux-gnu "library, C, command without the lab" "$tests"
+fi
+
+if has x86_64-pc-windows-gnu x86_64-w64-mingw32-gcc; then
+  check x86_64-pc-windows-gnu
+  tests=
+  if [ "$how" = full ] && has x86_64-pc-windows-gnu wine; then
+    . scripts/platforms/wine.sh
+    tests="formats, files, storage, engine, backups (wine)"
+  fi
+  row x86_64-pc-windows-gnu "library, C, command without the lab" "$tests"
+fi
+
+for target in x86_64-pc-windows-msvc aarch64-apple-darwin x86_64-apple-darwin; do
+  if has "$target"; then
+    cargo check --quiet --target "$target" -p terrace -p terrace-backup
+    row "$target" "library (types only)" ""
+  fi
+done
+
+printf '\n%-28s %-44s %s\n' platform compiled "tests run"
+printf '%s\n' "${rows[@]}"

@@ -1,13 +1,12 @@
 //! A directory as a place for backups.
 use crate::{
     pieces::each_piece,
+    private,
     record::{MARKER, is_object, parse_name},
     target::{BackupTarget, StoredObject, TargetLock},
 };
 use std::{
-    fs::{self, Permissions},
     io::{self, Read},
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -83,8 +82,7 @@ impl BackupTarget for DirectoryTarget {
         let is_new = self.path.as_ref().filter(|path| !path.exists());
         self.fs.make_directory()?;
         if let Some(path) = is_new {
-            // A backup contains the data of the store, so other users cannot read a new directory.
-            fs::set_permissions(path, Permissions::from_mode(0o700))?;
+            private::protect(path)?;
         }
         let lock = self.fs.lock(true)?;
         for file in self.fs.list()?.iter().filter(|file| is_partial(&file.name)) {

@@ -44,6 +44,7 @@ mod error;
 mod hash;
 mod pace;
 mod pieces;
+mod private;
 mod purge;
 mod record;
 mod restore;

@@ -8,11 +8,10 @@ use crate::{
 };
 use std::{
     collections::BTreeSet,
-    fs::{self, File},
-    io,
+    fs, io,
     path::{self, Path, PathBuf},
 };
-use terrace_vfs::{FileSystem, RealFs, parent};
+use terrace_vfs::{FileSystem, RealFs, parent, sync_directory};
 
 /// The name of `CURRENT` while it is written. A store removes files with such names.
 const TEMPORARY: &str = "000000.dbtmp";
@@ -78,7 +77,7 @@ impl Backups {
         })?;
         let restored = self.restore_into(id, &RealFs::new(&temporary), watch);
         let renamed = restored.and_then(|restored| {
-            fs::rename(&temporary, to).and_then(|()| File::open(parent(to))?.sync_all()).map_err(failed)?;
+            fs::rename(&temporary, to).and_then(|()| sync_directory(parent(to))).map_err(failed)?;
             Ok(restored)
         });
         renamed.inspect_err(|_| drop(fs::remove_dir_all(&temporary)))

@@ -1,10 +1,11 @@
 //! The directory of the checkpoint that a backup copies.
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    private,
+};
 use std::{
     collections::BTreeSet,
-    fs::{self, DirBuilder},
-    io,
-    os::unix::fs::DirBuilderExt,
+    fs, io,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
@@ -49,7 +50,7 @@ impl Scratch {
     /// Creates the directory `path`, which must not exist.
     pub fn create(path: &Path) -> Result<Scratch> {
         let io = |error| Error::io("create", path.display().to_string())(error);
-        DirBuilder::new().mode(0o700).create(path).map_err(|error| match error.kind() {
+        private::create(path).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => Error::Invalid(format!(
                 "{} exists, perhaps left by a backup that was killed; the directory for the checkpoint must be new",
                 path.display()

@@ -6,7 +6,6 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{
     fs, io,
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -30,6 +29,23 @@ pub struct Identity {
     inode: u64,
     /// The modification time, in nanoseconds since 1970.
     modified: i128,
+}
+
+impl Identity {
+    /// Returns the identity of a file that is a hard link.
+    #[cfg(unix)]
+    fn of(found: &fs::Metadata) -> Option<Identity> {
+        use std::os::unix::fs::MetadataExt;
+        let modified = i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec());
+        (found.nlink() > 1).then(|| Identity { device: found.dev(), inode: found.ino(), modified })
+    }
+
+    /// Returns `None`, because the standard library reports no number of a file here. Every backup
+    /// reads all files, and still stores unchanged ones only once.
+    #[cfg(not(unix))]
+    fn of(_: &fs::Metadata) -> Option<Identity> {
+        None
+    }
 }
 
 impl Source {
@@ -63,9 +79,7 @@ impl Source {
         let stat = || -> io::Result<(u64, Option<Identity>)> {
             let Some(path) = &self.path else { return Ok((self.fs.open(name)?.bytes()?, None)) };
             let found = fs::symlink_metadata(path.join(name))?;
-            let modified = i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec());
-            let identity = Identity { device: found.dev(), inode: found.ino(), modified };
-            Ok((found.len(), Some(identity).filter(|_| found.nlink() > 1)))
+            Ok((found.len(), Identity::of(&found)))
         };
         stat().map_err(Error::io("open", self.path_of(name)))
     }

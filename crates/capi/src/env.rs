@@ -5,7 +5,6 @@ use crate::memory;
 use std::{
     collections::HashMap,
     env, fs,
-    os::unix::ffi::OsStringExt,
     path::{Path, PathBuf},
     ptr,
     sync::{Arc, Mutex, PoisonError},
@@ -79,16 +78,27 @@ extern "C" fn leveldb_env_destroy(env: Box<Env>) {
     drop(env);
 }
 
-/// Returns `$TEST_TMPDIR`. If it is not set, creates a directory for the user in `/tmp`, and
-/// returns `NULL` if that fails.
+/// Returns `$TEST_TMPDIR`. If it is not set, creates a directory for the user in the directory for
+/// temporary files (on Unix `/tmp`), and returns `NULL` if that fails.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_env_get_test_directory(_env: &Env) -> *mut u8 {
     let named = env::var_os("TEST_TMPDIR").filter(|name| !name.is_empty());
-    // SAFETY: geteuid has no preconditions and cannot fail.
-    let user = unsafe { libc::geteuid() };
-    let path = named.map_or_else(|| format!("/tmp/leveldbtest-{user}").into(), PathBuf::from);
+    let path = named.map_or_else(own_test_directory, PathBuf::from);
     match fs::create_dir_all(&path) {
-        Ok(()) => memory::copy_text(path.into_os_string().into_vec()),
+        Ok(()) => memory::copy_text(path.into_os_string().into_encoded_bytes()),
         Err(_) => ptr::null_mut(),
     }
+}
+
+#[cfg(unix)]
+fn own_test_directory() -> PathBuf {
+    // SAFETY: geteuid has no preconditions and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    format!("/tmp/leveldbtest-{user}").into()
+}
+
+/// Every user of Windows has a directory for temporary files.
+#[cfg(windows)]
+fn own_test_directory() -> PathBuf {
+    env::temp_dir().join("leveldbtest")
 }

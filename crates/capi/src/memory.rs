@@ -1,7 +1,7 @@
 //! Converts bytes and strings between C and Rust, and exports `leveldb_free`.
 #![expect(unsafe_code, reason = "C passes pointers with lengths, and memory from malloc")]
 use libc::c_void;
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, ptr, slice};
+use std::{path::Path, ptr, slice};
 
 /// Returns the `length` bytes at `at`, which may be any pointer if `length` is 0.
 ///
@@ -57,9 +57,22 @@ pub unsafe fn text<'a>(text: *const u8) -> &'a [u8] {
 ///
 /// # Safety
 /// See [`text`].
+#[cfg(unix)]
 pub unsafe fn path<'a>(name: *const u8) -> &'a Path {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
     // SAFETY: guaranteed by the caller.
     Path::new(OsStr::from_bytes(unsafe { text(name) }))
+}
+
+/// Returns the path `name`, which is UTF-8. No other text is the name of a file, so it becomes a
+/// path with a character that Windows allows in no path.
+///
+/// # Safety
+/// See [`text`].
+#[cfg(windows)]
+pub unsafe fn path<'a>(name: *const u8) -> &'a Path {
+    // SAFETY: guaranteed by the caller.
+    Path::new(str::from_utf8(unsafe { text(name) }).unwrap_or("?"))
 }
 
 /// Returns a copy of `bytes` from `malloc`, which the C program frees. Ends the process if there

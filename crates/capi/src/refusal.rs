@@ -3,9 +3,9 @@
 //! text follows in parentheses.
 //!
 //! Source of the texts: the messages of LevelDB 1.23.
-#![expect(unsafe_code, reason = "a call of the operating system")]
+#![allow(unsafe_code, reason = "a call of the operating system")]
 use crate::error::{Kind, Message};
-use std::{ffi::CString, io, os::unix::ffi::OsStrExt, path::Path};
+use std::{io, path::Path};
 use terrace::{Error, Options};
 
 /// Returns the message for an open of the store `path` with `options` that failed with `error`.
@@ -61,11 +61,19 @@ pub fn of_lock(path: &Path, error: Error) -> Message {
 /// Returns the reason why no lock file can be created in the existing directory `path`. LevelDB
 /// locks a directory before it looks for a store in it, so LevelDB reports this reason and not
 /// that the store is missing.
+#[cfg(unix)]
 fn no_lock(path: &Path) -> Option<String> {
+    use std::{ffi::CString, os::unix::ffi::OsStrExt};
     let directory = CString::new(path.as_os_str().as_bytes()).ok()?;
     // SAFETY: the name ends in a zero byte and outlives the call.
     let denied = path.is_dir() && unsafe { libc::access(directory.as_ptr(), libc::W_OK | libc::X_OK) } != 0;
     denied.then(io::Error::last_os_error).as_ref().and_then(reason)
+}
+
+/// Returns `None`: the access rights of Windows show only in an attempt.
+#[cfg(windows)]
+fn no_lock(_: &Path) -> Option<String> {
+    None
 }
 
 /// Returns the name of the comparator of an existing store. `text` is the engine's error message,

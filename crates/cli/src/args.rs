@@ -4,7 +4,6 @@ use anyhow::{Context, Result};
 use std::{
     ffi::{OsStr, OsString},
     fmt, fs,
-    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -226,7 +225,7 @@ impl Bytes {
 
     /// Decodes an argument. `name` is the argument's name in the error message.
     pub fn read(&self, name: &str, text: &OsStr) -> Result<Vec<u8>> {
-        self.form().decode(text.as_bytes()).map_err(|error| Usage::of(name, error))
+        self.form().decode(text.as_encoded_bytes()).map_err(|error| Usage::of(name, error))
     }
 
     /// Like [`read`](Bytes::read), for an optional flag.

@@ -1,11 +1,12 @@
 //! Reads the records of a WAL or manifest without opening its store.
 use anyhow::{Context, Result};
-use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
+use std::{fs::File, io, path::Path};
 use terrace_format::{
     FileName,
     log_record::{Event, OURS_HEAD_BYTES, RecordDecoder, is_ours},
     value_log::Frames,
 };
+use terrace_storage::read_exact_at;
 
 /// An open WAL or manifest.
 pub struct LogFile {
@@ -45,13 +46,13 @@ impl LogFile {
             return Ok(LogFile { form: Form::Segment(Frames::new(segment, bytes)), ours: true, bytes, file });
         }
         let mut head = vec![0; OURS_HEAD_BYTES.min(bytes as usize)];
-        file.read_exact_at(&mut head, 0).with_context(named)?;
+        read_exact_at(&file, &mut head, 0).with_context(named)?;
         Ok(LogFile { form: Form::Records(RecordDecoder::new(bytes).resuming()), ours: is_ours(&head), bytes, file })
     }
 
     /// Returns the next event. At the end, returns `End` in every call.
     pub fn next(&mut self) -> io::Result<Event> {
-        let read = |offset: u64, buf: &mut [u8]| self.file.read_exact_at(buf, offset);
+        let read = |offset: u64, buf: &mut [u8]| read_exact_at(&self.file, buf, offset);
         match &mut self.form {
             Form::Records(deframer) => deframer.next(read),
             Form::Segment(frames) => frames.next(read),

@@ -1,7 +1,7 @@
 //! Reads an SSTable without opening its store. Every length in the file is checked before it is
 //! used.
 use anyhow::{Context, Result, bail};
-use std::{collections::BTreeMap, fs::File, os::unix::fs::FileExt, path::Path, sync::Arc};
+use std::{collections::BTreeMap, fs::File, path::Path, sync::Arc};
 use terrace_format::{
     TableProperties,
     block::{Block, BlockCursor},
@@ -11,6 +11,7 @@ use terrace_format::{
     properties,
 };
 use terrace_storage::open_store_file;
+use terrace_storage::read_exact_at;
 
 /// An open SSTable.
 pub struct SortedTable {
@@ -43,7 +44,7 @@ impl SortedTable {
         let file = open_store_file(path)?;
         let Some(at) = bytes.checked_sub(FOOTER_BYTES as u64) else { bail!("{bytes} bytes: too short for a table") };
         let mut footer = [0; FOOTER_BYTES];
-        file.read_exact_at(&mut footer, begin + at)?;
+        read_exact_at(&file, &mut footer, begin + at)?;
         Ok(SortedTable { file, begin, bytes, footer: Footer::decode(&footer)? })
     }
 
@@ -83,7 +84,7 @@ impl SortedTable {
         for handle in self.data_blocks()? {
             self.check(handle)?;
             let mut codec = [0];
-            self.file.read_exact_at(&mut codec, self.begin + handle.offset + handle.bytes)?;
+            read_exact_at(&self.file, &mut codec, self.begin + handle.offset + handle.bytes)?;
             let stored = found.entry(codec[0]).or_default();
             stored.blocks += 1;
             stored.bytes += handle.bytes;
@@ -107,7 +108,7 @@ impl SortedTable {
     fn contents(&self, handle: Handle) -> Result<Vec<u8>> {
         self.check(handle)?;
         let mut stored = vec![0; handle.bytes as usize + BLOCK_TRAILER_BYTES];
-        self.file.read_exact_at(&mut stored, self.begin + handle.offset)?;
+        read_exact_at(&self.file, &mut stored, self.begin + handle.offset)?;
         let at = || format!("block at byte {}", handle.offset);
         let (codec, contents) = open_block(&stored, true).with_context(at)?;
         decompress(codec, contents).with_context(at)

@@ -1,7 +1,6 @@
 //! A wrapper that simulates a drive without TRIM.
-use crate::{BlockDevice, Error, Result, Stream};
-use nix::errno::Errno;
-use std::{ops::Range, os::fd::BorrowedFd, sync::Arc};
+use crate::{BlockDevice, Descriptor, Error, Result, Stream};
+use std::{io::ErrorKind, ops::Range, sync::Arc};
 
 /// Wraps another block device so that every discard fails, as on a drive without TRIM. All other
 /// operations are passed to the wrapped device.
@@ -35,7 +34,7 @@ impl BlockDevice for Deaf {
         self.0.write_at(offset, bytes, stream)
     }
 
-    fn backing(&self) -> Option<BorrowedFd<'_>> {
+    fn backing(&self) -> Option<Descriptor<'_>> {
         self.0.backing()
     }
 
@@ -53,7 +52,7 @@ impl BlockDevice for Deaf {
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         let what = format!("discard {len} bytes at {offset} of a drive that knows no discard");
-        Err(Error::Io { what, source: Errno::EOPNOTSUPP.into() })
+        Err(Error::Io { what, source: ErrorKind::Unsupported.into() })
     }
 
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<()> {

@@ -2,35 +2,47 @@
 //! This crate has no knowledge of a store's files and keys.
 #![deny(unsafe_code)]
 
-mod aligned;
 mod cached;
 mod deaf;
+mod descriptor;
 mod error;
-mod file;
-mod flushers;
-pub mod loops;
 mod memory;
-mod node;
-pub mod process;
-#[cfg(feature = "lab")]
-pub mod record;
-#[cfg(feature = "lab")]
-pub mod serve;
 mod slow;
-#[cfg(feature = "lab")]
+
+// Devices of the operating system, which need Linux with 64-bit offsets of files.
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+mod aligned;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+mod file;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+mod flushers;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+pub mod loops;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+mod node;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+pub mod process;
+
+// The laboratory, which needs the same.
+#[cfg(all(feature = "lab", target_os = "linux", target_pointer_width = "64"))]
+pub mod record;
+#[cfg(all(feature = "lab", target_os = "linux", target_pointer_width = "64"))]
+pub mod serve;
+#[cfg(all(feature = "lab", target_os = "linux", target_pointer_width = "64"))]
 pub mod smart;
-#[cfg(feature = "lab")]
+#[cfg(all(feature = "lab", target_os = "linux", target_pointer_width = "64"))]
 pub mod ssd;
 
 pub use cached::Cached;
 pub use deaf::Deaf;
+pub use descriptor::Descriptor;
 pub use error::{Error, Result};
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 pub use file::File;
 pub use memory::Memory;
 pub use slow::{Pace, Slow};
 
 use std::ops::Range;
-use std::os::fd::BorrowedFd;
 
 /// A write stream of a drive. Data with similar lifetimes should be written to one stream, so that
 /// all data of an erase unit becomes obsolete at about the same time. Drives without streams
@@ -101,7 +113,7 @@ pub trait BlockDevice: Send + Sync {
 
     /// Returns a file with the same contents as this device, if callers may read and write that
     /// file directly instead of this device. All other operations must still use the device.
-    fn backing(&self) -> Option<BorrowedFd<'_>> {
+    fn backing(&self) -> Option<Descriptor<'_>> {
         None
     }
 }

@@ -1,8 +1,7 @@
 //! A device that delays requests, so that they take as long as on a drive of a given speed.
-use crate::{BlockDevice, Result, Stream};
+use crate::{BlockDevice, Descriptor, Result, Stream};
 use std::{
     ops::Range,
-    os::fd::BorrowedFd,
     sync::{Arc, Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
@@ -105,7 +104,7 @@ impl BlockDevice for Slow {
     }
 
     /// Returns no backing file, because access to the file would bypass the simulated speed.
-    fn backing(&self) -> Option<BorrowedFd<'_>> {
+    fn backing(&self) -> Option<Descriptor<'_>> {
         if self.pace.bytes_per_s.is_some() { None } else { self.below.backing() }
     }
 }

@@ -184,7 +184,7 @@ pub use db::{Checkpoint, ColumnFamily, Copied, Db, Durable, Ingested, LevelInfo,
 pub use error::{Error, Result};
 pub use events::{Damage, Event, Listener};
 pub use info_log::line as log_line;
-pub use options::{CompactionPri, CompactionStyle, GcMode, OptionInfo, Options, Recovery, WriteOptions};
+pub use options::{CompactionPri, CompactionStyle, GcMode, OptionInfo, Options, Recovery, WriteOptions, parse_size};
 pub use presets::{PAPER_PRESETS, PRESETS};
 pub use read::{
     pinned::PinnedValue,

@@ -10,6 +10,7 @@ mod memory;
 #[cfg(test)]
 mod page;
 mod parallelism;
+mod size;
 mod table;
 mod text;
 mod value;
@@ -17,6 +18,7 @@ mod value;
 use crate::{Error, Event, Listener, Result, info_log, presets};
 pub use choices::{CompactionPri, CompactionStyle, GcMode, Recovery};
 use declare::Spec;
+pub use size::parse_size;
 use std::{fmt, sync::Arc, time::Duration};
 pub use table::Options;
 use table::SPECS;

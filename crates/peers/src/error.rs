@@ -1,5 +1,5 @@
 //! Errors of calls into other key-value stores.
-use std::{ffi::CString, os::unix::ffi::OsStrExt, path::Path};
+use std::{ffi::CString, path::Path};
 
 /// An error of a call into another key-value store. If that store returned an error text, the
 /// error contains this text.
@@ -36,5 +36,6 @@ pub type Result<T> = std::result::Result<T, PeerError>;
 
 /// Returns a path as a C string.
 pub(crate) fn c_name(path: &Path) -> Result<CString> {
-    CString::new(path.as_os_str().as_bytes()).map_err(|_| PeerError::ZeroByte(path.to_string_lossy().into_owned()))
+    CString::new(path.as_os_str().as_encoded_bytes())
+        .map_err(|_| PeerError::ZeroByte(path.to_string_lossy().into_owned()))
 }

@@ -26,6 +26,7 @@ mod memory;
 pub mod placement;
 mod tables;
 mod values;
+#[cfg(unix)]
 mod watch;
 
 pub use backends::{Location, destroy, destroy_with_replaced, layout, lies_in, open, open_files, replace_directory};
@@ -36,9 +37,12 @@ pub use io_stats::{BlockingScope, IoStats, Purpose, SyncKind, SyncWaitScope, Syn
 pub use memory::{Budget, Held, Holder, PooledPages, SAMPLE_EVERY, is_sample};
 pub use tables::{Adopted, FinishedTable, TableFile, TableFileWriter};
 pub use terrace_vfs as vfs;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+pub use terrace_vfs::bpf;
 pub use terrace_vfs::{
-    MemFs as Memory, Pages, Process, WalWriteMode, bpf, open_store_file, precise_sleep, read_small_file,
+    MemFs as Memory, Pages, Process, WalWriteMode, open_store_file, precise_sleep, read_exact_at, read_small_file,
     run_in_background,
 };
 pub use values::ReadCoalescer;
+#[cfg(unix)]
 pub use watch::Watch;

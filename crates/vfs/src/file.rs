@@ -1,7 +1,8 @@
 //! Files of a [`FileSystem`](crate::FileSystem). A file is written once by appending, then only
 //! read.
 use crate::Mapping;
-use std::{io, os::fd::BorrowedFd};
+use std::io;
+use terrace_device::Descriptor;
 
 /// A file that is being written, only by appending.
 pub trait WriteFile: Send + Sync {
@@ -24,7 +25,7 @@ pub trait WriteFile: Send + Sync {
     }
     /// Returns the descriptor, for calls to the kernel; `None` if this is not a file of the
     /// operating system.
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    fn descriptor(&self) -> Option<Descriptor<'_>> {
         None
     }
     /// Writes all appended bytes to the device and waits until they are written. The call forces no

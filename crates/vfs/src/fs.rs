@@ -5,12 +5,13 @@
 //! storage crate, because power cuts, full disks and torn writes affect files and not tables
 //! (docs/decisions/0003-file-seam.md). The engine does not use this interface directly.
 use crate::{
+    OpenDirectory,
     capacity::Capacity,
     file::{ReadFile, WriteFile},
     folders::Folders,
     journal::JournalCommit,
 };
-use std::{fs::File, io, sync::Arc};
+use std::io;
 use terrace_format::Medium;
 
 /// One entry of the directory.
@@ -78,9 +79,9 @@ pub trait FileSystem: Send + Sync {
     /// call replaces no file: it returns `AlreadyExists` if `to` is taken. Creates `lost/` if `to`
     /// is in it.
     fn link(&self, from: &str, to: &str) -> io::Result<()>;
-    /// Returns the descriptor of the directory, so that another directory can make hard links to
-    /// its files; `None` if there is no descriptor.
-    fn directory(&self) -> Option<Arc<File>> {
+    /// Returns the open directory, so that another directory can make hard links to its files;
+    /// `None` if this is not a directory of the operating system.
+    fn directory(&self) -> Option<OpenDirectory> {
         None
     }
     /// Makes the file `name` of another directory the file `to` of this directory. Returns true if

@@ -1,6 +1,8 @@
-//! Kernel calls that have no safe wrapper: mapping a part of a growing file (a window), writeback
-//! without a journal commit, batch scheduling, and a handler that runs in forked children. The
-//! other `unsafe` code of this crate is in `mapping/`, `pages.rs` and `bpf/kernel.rs`.
+//! Calls of the Linux kernel that have no safe wrapper: mapping a part of a growing file (a
+//! window), writeback without a journal commit, an exchange of names, and batch scheduling. The
+//! other `unsafe` code of this crate is in `mapping/`, `pages.rs`, `bpf/kernel.rs`,
+//! `process/child.rs` and
+//! `portable/system/windows.rs`.
 use crate::mapping::{Registration, WINDOWS, watch};
 use nix::{
     errno::Errno,
@@ -9,17 +11,17 @@ use nix::{
     sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, munmap},
 };
 use std::{
-    ffi::{CStr, OsString, c_void},
+    ffi::{CStr, CString, OsString, c_void},
     fs::File,
     io,
     num::{NonZeroU64, NonZeroUsize},
     ops::Range,
     os::{
-        fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd},
-        unix::ffi::OsStringExt,
+        fd::{AsRawFd, IntoRawFd, OwnedFd},
+        unix::ffi::{OsStrExt, OsStringExt},
     },
+    path::Path,
     ptr::{self, NonNull},
-    sync::atomic::{AtomicI32, Ordering::Relaxed},
 };
 
 /// The scheduler slice of a background thread in nanoseconds. Other threads have slices of 3 ms or
@@ -135,6 +137,21 @@ pub(crate) fn write_back(file: &File) -> io::Result<()> {
     }
 }
 
+/// Exchanges the names of two files or directories. The exchange is atomic even in a crash. Returns
+/// `Unsupported` if the file system cannot do that.
+pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    let name = |path: &Path| CString::new(path.as_os_str().as_bytes()).map_err(io::Error::from);
+    let (one, other, here) = (name(one)?, name(other)?, libc::AT_FDCWD);
+    // SAFETY: the kernel reads two names that end in zero and live until the call returns. The C
+    // library has no function for this call everywhere.
+    let outcome =
+        unsafe { libc::syscall(libc::SYS_renameat2, here, one.as_ptr(), here, other.as_ptr(), libc::RENAME_EXCHANGE) };
+    match Errno::result(outcome) {
+        Err(Errno::EINVAL | Errno::ENOSYS) => Err(io::ErrorKind::Unsupported.into()),
+        outcome => Ok(outcome.map(drop)?),
+    }
+}
+
 /// Makes the calling thread, and the threads that it starts later, background threads. When a
 /// background thread wakes up, it does not preempt the running thread; it waits for a free
 /// processor or for the end of the running thread's slice. The other direction depends on the
@@ -146,7 +163,9 @@ pub fn run_in_background() {
     /// The size of the kernel's `sched_attr` in its first version, which has all fields that
     /// Terrace sets.
     const BYTES: u32 = size_of::<libc::sched_attr>() as u32;
-    let priority = libc::sched_param { sched_priority: 0 };
+    // SAFETY: all fields are numbers, for which zero is a value. Their number depends on the C
+    // library.
+    let priority: libc::sched_param = unsafe { std::mem::zeroed() };
     let mut how = libc::sched_attr {
         size: BYTES,
         sched_policy: 0,
@@ -171,49 +190,6 @@ pub fn run_in_background() {
             how.sched_runtime = TURN_NS;
             libc::syscall(libc::SYS_sched_setattr, 0, &raw const how, 0);
         }
-    }
-}
-
-/// Registers `handler` to run in every forked child from now on, before any other code of the
-/// child. The handler may only do what a signal handler may do. The reason: threads of the parent,
-/// which do not exist in the child, may hold any lock.
-pub(crate) fn at_fork(handler: extern "C" fn()) {
-    let handler: unsafe extern "C" fn() = handler;
-    // SAFETY: `handler` exists as long as this library is loaded, and the C library unregisters it
-    // when this library is unloaded. The call fails only if memory is short. Then forked children
-    // are not detected, as in any program without such a handler.
-    unsafe { libc::pthread_atfork(None, None, Some(handler)) };
-}
-
-/// A descriptor that replaces another descriptor in a forked child. It is opened before the fork,
-/// because a child may have no unused descriptor.
-static USELESS: AtomicI32 = AtomicI32::new(-1);
-
-/// Prepares [`replace_in_child`]: opens the descriptor that will replace others. Must be called
-/// before the first fork.
-pub(crate) fn prepare_to_replace() {
-    if USELESS.load(Relaxed) < 0 {
-        // SAFETY: the call accesses only the path, a constant that ends in a zero byte.
-        let useless = unsafe { libc::open(c"/".as_ptr(), libc::O_PATH | libc::O_CLOEXEC) };
-        if useless >= 0 && USELESS.compare_exchange(-1, useless, Relaxed, Relaxed).is_err() {
-            // SAFETY: another thread has stored its own descriptor first, so `useless` is not
-            // stored anywhere, and this function closes it.
-            unsafe { libc::close(useless) };
-        }
-    }
-}
-
-/// Replaces `descriptor` by one that can be neither read nor written. The calling process must be
-/// a child that was just forked. Afterwards the child holds no lock through the old descriptor,
-/// and the number of the descriptor stays in use. The function makes only calls that a signal
-/// handler may make.
-pub(crate) fn replace_in_child(descriptor: RawFd) {
-    let useless = USELESS.load(Relaxed);
-    if useless >= 0 && useless != descriptor {
-        // SAFETY: the call takes two descriptors and a number, and accesses no memory. `descriptor`
-        // stays open, now for a directory that can neither be read nor written (`O_PATH`); its
-        // owner closes it.
-        unsafe { libc::dup3(useless, descriptor, libc::O_CLOEXEC) };
     }
 }
 

@@ -6,12 +6,11 @@
 //! shrink. Measured example: a store that fills and drops memtables of 8 MiB occupies 56 MiB with
 //! the allocator of the C library, although it uses only 25 MiB.
 #![allow(unsafe_code)]
-use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
-use std::{ffi::c_void, io, num::NonZeroUsize, ptr::NonNull};
+use std::{io, num::NonZeroUsize, ptr::NonNull};
 
 /// Private memory that is initially zero. The kernel allocates each page at the first write to it.
 pub struct Pages {
-    start: NonNull<c_void>,
+    start: NonNull<u8>,
     bytes: NonZeroUsize,
 }
 
@@ -24,10 +23,7 @@ unsafe impl Sync for Pages {}
 impl Pages {
     /// Allocates at least `bytes` bytes, aligned to a page.
     pub fn new(bytes: NonZeroUsize) -> io::Result<Pages> {
-        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: the kernel chooses the address, so no memory in use is replaced; `self` unmaps
-        // the memory.
-        let start = unsafe { mmap_anonymous(None, bytes, access, MapFlags::MAP_PRIVATE) }?;
+        let start = allocate(bytes)?;
         Ok(Pages { start, bytes })
     }
 
@@ -42,21 +38,67 @@ impl Pages {
         if cfg!(debug_assertions) {
             // SAFETY: the range is exactly this mapping, which is writable. `&mut self` excludes
             // other users.
-            unsafe { self.start.cast::<u8>().as_ptr().write_bytes(0xDB, self.bytes.get()) };
+            unsafe { self.start.as_ptr().write_bytes(0xDB, self.bytes.get()) };
         }
     }
 
     /// Returns the address of the first byte, which is valid until this value is dropped.
     pub fn start(&self) -> NonNull<u8> {
-        self.start.cast()
+        self.start
     }
 }
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: `new` mapped exactly this range. As with any freed memory, no address in the
-        // range may be used afterwards. The call fails only for ranges that were never mapped.
-        let _ = unsafe { munmap(self.start, self.bytes.get()) };
+        // SAFETY: `new` allocated exactly this memory. As with any freed memory, no address in it
+        // may be used afterwards.
+        unsafe { free(self.start, self.bytes) };
+    }
+}
+
+/// Allocates whole pages of zeros from the kernel.
+#[cfg(unix)]
+fn allocate(bytes: NonZeroUsize) -> io::Result<NonNull<u8>> {
+    use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
+    let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+    // SAFETY: the kernel chooses the address, so no memory in use is replaced.
+    Ok(unsafe { mmap_anonymous(None, bytes, access, MapFlags::MAP_PRIVATE) }?.cast())
+}
+
+/// Returns memory to the kernel.
+///
+/// # Safety
+/// [`allocate`] must have returned `start` for `bytes`, and the memory must not be used any more.
+#[cfg(unix)]
+unsafe fn free(start: NonNull<u8>, bytes: NonZeroUsize) {
+    // SAFETY: by the contract of this function. The call fails only for ranges that were never
+    // mapped.
+    let _ = unsafe { nix::sys::mman::munmap(start.cast(), bytes.get()) };
+}
+
+/// The layout of `bytes` bytes in whole pages. Windows' heap takes blocks of this size from the
+/// kernel, page by page, and returns them when they are freed.
+#[cfg(windows)]
+fn layout(bytes: NonZeroUsize) -> io::Result<std::alloc::Layout> {
+    std::alloc::Layout::from_size_align(bytes.get(), 4096).map_err(|_| io::ErrorKind::OutOfMemory.into())
+}
+
+/// Allocates zeros from the kernel, aligned to a page.
+#[cfg(windows)]
+fn allocate(bytes: NonZeroUsize) -> io::Result<NonNull<u8>> {
+    // SAFETY: the size is not zero.
+    NonNull::new(unsafe { std::alloc::alloc_zeroed(layout(bytes)?) }).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+}
+
+/// Returns memory to the kernel.
+///
+/// # Safety
+/// [`allocate`] must have returned `start` for `bytes`, and the memory must not be used any more.
+#[cfg(windows)]
+unsafe fn free(start: NonNull<u8>, bytes: NonZeroUsize) {
+    if let Ok(layout) = layout(bytes) {
+        // SAFETY: by the contract of this function; the layout is that of the allocation.
+        unsafe { std::alloc::dealloc(start.as_ptr(), layout) };
     }
 }
 

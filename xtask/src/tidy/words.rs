@@ -27,6 +27,8 @@ const UNSAFE: &[&str] = &[
     "crates/vfs/src/bpf/kernel.rs",
     "crates/vfs/src/mapping/",
     "crates/vfs/src/pages.rs",
+    "crates/vfs/src/portable/system/windows.rs",
+    "crates/vfs/src/process/child.rs",
 ];
 
 /// Reports restricted words, and crate roots that do not forbid `unsafe`.

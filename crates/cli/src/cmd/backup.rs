@@ -3,8 +3,8 @@ use crate::{args::Store, progress::bar, table};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use std::{io::Write, path::PathBuf};
+use terrace::parse_size;
 use terrace_backup::{Backup as Made, Backups, CreateOptions, Problem, Purged, Restored, Verified};
-use terrace_lab::device::parse_size;
 
 /// Incremental, checksummed backups of a store.
 ///

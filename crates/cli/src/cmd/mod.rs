@@ -1,13 +1,10 @@
 //! The subcommands of the command `terrace`, one file each.
 mod advise;
 mod backup;
-mod bench;
 mod check;
 mod checkpoint;
 mod compact;
 mod convert;
-mod crash;
-mod doctor;
 mod dump;
 mod export;
 mod ingest;
@@ -16,14 +13,13 @@ mod load;
 pub mod lost;
 mod options;
 mod pairs;
-mod pin;
 mod presets;
-mod raw;
 mod repair;
 mod scan;
-mod ssd;
 mod stats;
-mod study;
+
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+mod linux;
 
 use anyhow::Result;
 use std::io::Write;
@@ -51,17 +47,9 @@ pub enum Command {
     Inspect(inspect::Inspect),
     Options(options::Options),
     Presets(presets::Presets),
-    Doctor(doctor::Doctor),
-    Pin(pin::Pin),
-    Raw(raw::Raw),
-    Ssd(ssd::Ssd),
-    Crash(crash::Crash),
-    #[command(hide = true)]
-    CrashWorker(crash::worker::CrashWorker),
-    Bench(Box<bench::Bench>),
-    Study(study::Study),
-    #[command(hide = true)]
-    BenchCell(bench::cell::BenchCell),
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    #[command(flatten)]
+    Linux(linux::Command),
 }
 
 impl Command {
@@ -100,15 +88,8 @@ impl Command {
             Command::Inspect(command) => command.run(out),
             Command::Options(command) => command.run(out),
             Command::Presets(command) => command.run(out),
-            Command::Doctor(command) => command.run(out),
-            Command::Pin(command) => command.run(out),
-            Command::Raw(command) => command.run(out),
-            Command::Ssd(command) => command.run(out),
-            Command::Crash(command) => command.run(out),
-            Command::CrashWorker(command) => command.run(out),
-            Command::Bench(command) => command.run(out),
-            Command::Study(command) => command.run(out),
-            Command::BenchCell(command) => command.run(out),
+            #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+            Command::Linux(command) => command.run(out),
         }
     }
 }

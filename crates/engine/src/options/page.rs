@@ -15,7 +15,7 @@ const HEAD: &str = "\
      UPDATE_OPTIONS_PAGE=1 cargo test -p terrace --lib options::page -->
 
 An option is a field of `terrace::Options`, an argument `--option NAME=VALUE` of the command line, a named argument of
-`terracedb.open` in Python, and `terrace_options_set` in C. Sizes take a unit: `4096`, `64KiB`, `4MiB`, `1GiB`, `1TiB`.
+`terracedb.open` in Python, and `terrace_options_set` in C. Sizes take a unit: `4096`, `64KiB`, `1.5GiB`, `64M`, `1e6`.
 Every option starts with the value of a preset. [Tuning](guide/tune.md) says which options to change when.
 ";
 

@@ -109,22 +109,7 @@ impl Choice for WalWriteMode {
     }
 }
 
-/// Parses a number with an optional unit: `4096`, `64KiB`, `4 MiB`, `1GiB`.
+/// Parses a number with an optional unit as [`parse_size`](super::size::parse_size) does.
 fn parse_number<T: TryFrom<i128>>(text: &str) -> Result<T, String> {
-    let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(text.len());
-    if digits == 0 {
-        return Err("expected a whole number".into());
-    }
-    let unit: i128 = match text[digits..].trim() {
-        "" | "B" => 1,
-        "KiB" => 1 << 10,
-        "MiB" => 1 << 20,
-        "GiB" => 1 << 30,
-        "TiB" => 1 << 40,
-        other => return Err(format!("unknown unit {other:?}; expected B, KiB, MiB, GiB or TiB")),
-    };
-    let number: i128 = text[..digits].parse().map_err(|_| "expected a whole number".to_string())?;
-    let product = number.checked_mul(unit).ok_or("the number is too large")?;
-    T::try_from(product).map_err(|_| "the number is out of range".into())
+    T::try_from(super::size::parse_number(text)?).map_err(|_| "the number is out of range".into())
 }

@@ -4,7 +4,6 @@
 #![allow(clippy::duplicate_mod, reason = "the fuzzers' crate, which `corpus` includes, takes the same helpers")]
 
 mod allocations;
-mod bundles;
 mod check;
 mod checkpoint;
 mod column_families;
@@ -19,20 +18,14 @@ mod creation;
 mod damage_campaign;
 mod damaged_tables;
 mod default_durability;
-mod descriptors;
 mod devices;
-mod directories;
 mod disable_wal;
 mod durability;
 mod events;
 mod failed_syncs;
 mod faults;
 mod followers;
-mod foreign_files;
-mod forks;
 mod full_disk;
-mod group;
-mod idle_stores;
 mod ingest;
 mod interop;
 mod isolation;
@@ -49,16 +42,13 @@ mod pairs;
 mod properties;
 mod range_tombstones;
 mod reads;
-mod recovery_memory;
 mod refusals;
 mod regressions;
 mod regressions_open;
 mod repair;
-mod repair_noise;
 mod seeks;
 mod space;
 mod space_reclamation;
-mod transactions;
 mod unsynced_bytes;
 mod updates;
 mod value_log;
@@ -66,3 +56,25 @@ mod value_log_gc;
 mod wal_corruption;
 mod wal_sidecar;
 mod when_durable;
+
+// What only Linux has, or shows to a test.
+#[cfg(target_os = "linux")]
+mod bundles;
+#[cfg(target_os = "linux")]
+mod descriptors;
+#[cfg(target_os = "linux")]
+mod directories;
+#[cfg(target_os = "linux")]
+mod foreign_files;
+#[cfg(target_os = "linux")]
+mod forks;
+#[cfg(target_os = "linux")]
+mod group;
+#[cfg(target_os = "linux")]
+mod idle_stores;
+#[cfg(target_os = "linux")]
+mod recovery_memory;
+#[cfg(target_os = "linux")]
+mod repair_noise;
+#[cfg(target_os = "linux")]
+mod transactions;

@@ -1,6 +1,6 @@
 //! A drive that another process serves: a virtual SSD, or plain memory. The server is a separate
 //! process, because a process that waits for a device must not be the server of this device.
-use super::{drive_options::DriveOptions, file_system::FileSystem, size::parse_size};
+use super::{drive_options::DriveOptions, file_system::FileSystem};
 use anyhow::{Context, Result, bail};
 use std::{
     io::{BufRead, BufReader, Read},
@@ -10,6 +10,7 @@ use std::{
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
+use terrace::parse_size;
 use terrace_device::ssd::Profile;
 
 /// Maximum time to wait until a server has removed its drive.

@@ -1,7 +1,7 @@
 //! Options of an emulated drive. They determine how the drive is used and how fast it is. On the
 //! command line, they are suffixes of the drive's name in `--device`.
-use super::size::parse_size;
 use std::fmt;
+use terrace::parse_size;
 use terrace_device::serve::limits;
 
 /// The options. In text they are optional suffixes in this order: `:discard`, `:nojournal`,

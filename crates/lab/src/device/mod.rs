@@ -27,14 +27,12 @@ mod file_system;
 mod images;
 mod scratch;
 mod scratch_dir;
-mod size;
 
 pub use drive_options::{DriveOptions, parse_rate};
 pub use file_system::FileSystem;
 pub use images::Images;
 pub(crate) use scratch::divide;
 pub use scratch_dir::remove_stale;
-pub use size::parse_size;
 
 use crate::target::StoreMedium;
 use anyhow::{Context, Result, bail};
@@ -49,6 +47,7 @@ use std::{
     str::FromStr,
     sync::Arc,
 };
+use terrace::parse_size;
 
 /// A device requested by `--device`.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,11 +6,12 @@ use super::{
 };
 use crate::{
     cell::CellSpec,
-    device::{self, DeviceSpec, DriveOptions, FileSystem, parse_size},
+    device::{self, DeviceSpec, DriveOptions, FileSystem},
     workload,
 };
 use serde::Deserialize;
 use std::path::Path;
+use terrace::parse_size;
 use terrace_device::ssd::Profile;
 use toml::de::DeTable;
 

@@ -1,10 +1,10 @@
 //! Sizes in an experiment: a text such as `"64MiB"`, or a whole number of bytes.
-use crate::device::parse_size;
 use serde::{
     Deserialize, Deserializer,
     de::{Error, Visitor},
 };
 use std::fmt;
+use terrace::parse_size;
 
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -181,8 +181,11 @@ fn destroy_directory(path: &Path) -> Result<()> {
     remove_checkpoint(path);
     dirs::destroy(&fs)?;
     let names = own_names(&fs, &at)?; // again: a writer may have added files
-    names.into_iter().chain(["LOCK".to_string()]).try_for_each(remove)?;
-    drop(held);
+    names.into_iter().try_for_each(remove)?;
+    match fs.remove_lock(held) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Error::io("remove", at("LOCK"), e)),
+        _ => {}
+    }
     fs.remove_empty().map_err(|e| Error::io("remove", fs.name(), e))
 }
 

@@ -2,35 +2,50 @@
 //! is destroyed.
 use super::{Location, destroy};
 use crate::{Error, Result};
-use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use std::{
-    fs::{self, File},
-    io,
-    os::unix::ffi::OsStrExt,
+    fs, io,
     path::{self, Path, PathBuf},
 };
+use terrace_vfs::{parent, sync_directory};
 
 /// Replaces the directory `path` by the one that `make` creates. `make` gets the old directory and
 /// the path `PATH.repair` of the new one. Then the names of the two directories are exchanged
 /// atomically, and the old directory is kept as `PATH.damaged-N`. So at every moment `path` is a
 /// complete directory, either the old or the new one. A `PATH.repair` that an interrupted
 /// replacement left is also kept as `PATH.damaged-N`, because it may be the old directory.
+///
+/// Not every system and file system exchanges names. Elsewhere, `path` is missing for a moment
+/// after the old directory was set aside. If the replacement is interrupted in that moment, the
+/// next call finishes it.
 pub fn replace_directory<E: From<Error>>(
     path: &Path,
     make: impl FnOnce(&Path, &Path) -> std::result::Result<(), E>,
 ) -> std::result::Result<(), E> {
+    let failed = |op, error| Error::io(op, path.display().to_string(), error);
+    if !path.exists() && with_suffix(path, "repair").is_dir() {
+        let finished = fs::rename(with_suffix(path, "repair"), path).and_then(|()| sync_directory(parent(path)));
+        return Ok(finished.map_err(|error| failed("finish the interrupted repair of", error))?);
+    }
     let damaged = fs::canonicalize(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Error::Missing { what: "store", object: path.display().to_string() },
         _ => Error::io("find", path.display().to_string(), error),
     })?;
     let fresh = with_suffix(&damaged, "repair");
-    let failed = |op, error| Error::io(op, path.display().to_string(), error);
     if fresh.exists() {
         set_aside(&fresh, &damaged).map_err(|error| failed("set aside the interrupted repair of", error))?;
     }
     make(&damaged, &fresh)?;
-    exchange(&fresh, &damaged).map_err(|error| failed("exchange with the repaired store PATH.repair", error))?;
-    Ok(set_aside(&fresh, &damaged).map_err(|error| failed("set aside the damaged copy of", error))?)
+    match terrace_vfs::exchange(&fresh, &damaged) {
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+            set_aside(&damaged, &damaged).map_err(|error| failed("set aside", error))?;
+            let renamed = fs::rename(&fresh, &damaged).and_then(|()| sync_directory(parent(&damaged)));
+            Ok(renamed.map_err(|error| failed("rename the repaired store PATH.repair to", error))?)
+        }
+        exchanged => {
+            exchanged.map_err(|error| failed("exchange with the repaired store PATH.repair", error))?;
+            Ok(set_aside(&fresh, &damaged).map_err(|error| failed("set aside the damaged copy of", error))?)
+        }
+    }
 }
 
 /// Removes the store in the directory `path`, and the directories that [`replace_directory`] has
@@ -47,7 +62,7 @@ pub fn destroy_with_replaced(path: &Path) -> Result<()> {
 fn kept(path: &Path) -> Vec<PathBuf> {
     let prefix = with_suffix(path, "damaged-");
     let is_kept = |found: &PathBuf| {
-        let number = found.as_os_str().as_bytes().strip_prefix(prefix.as_os_str().as_bytes());
+        let number = found.as_os_str().as_encoded_bytes().strip_prefix(prefix.as_os_str().as_encoded_bytes());
         number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
     };
     let parent = path.parent().and_then(|parent| fs::read_dir(parent).ok());
@@ -66,16 +81,11 @@ fn destroy_directory(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Exchanges the names of two directories. The exchange is atomic even in a crash.
-fn exchange(one: &Path, other: &Path) -> io::Result<()> {
-    Ok(renameat2(AT_FDCWD, one, AT_FDCWD, other, RenameFlags::RENAME_EXCHANGE)?)
-}
-
 /// Renames `path` durably to the first name `DAMAGED.damaged-N` that does not exist.
 fn set_aside(path: &Path, damaged: &Path) -> io::Result<()> {
     let free = (1..).map(|n| with_suffix(damaged, &format!("damaged-{n}"))).find(|path| !path.exists());
     fs::rename(path, free.expect("some number is free"))?;
-    File::open(damaged.parent().unwrap_or(Path::new("/")))?.sync_all()
+    sync_directory(parent(damaged))
 }
 
 /// Returns `PATH.suffix`.

@@ -84,11 +84,13 @@ pub(super) fn record(storage: &dyn Storage, kind: LogKind, bytes: usize, first: 
 }
 
 /// Unwraps the result of a call that must succeed.
+#[track_caller]
 pub(super) fn good<T>(outcome: Result<T>) -> T {
     outcome.unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Checks that a call failed with an error for which `expected` returns true.
+#[track_caller]
 pub(super) fn refused<T>(outcome: Result<T>, expected: impl FnOnce(&Error) -> bool) {
     match outcome {
         Ok(_) => panic!("the call should have failed"),

@@ -112,6 +112,7 @@ fn destroy_fails_while_the_store_is_open() {
 
 /// Tests that Terrace's lock conflicts with LevelDB's, whichever is taken first. LevelDB takes a
 /// POSIX lock on `LOCK`.
+#[cfg(target_os = "linux")]
 #[test]
 fn the_lock_conflicts_with_leveldbs_lock() {
     use nix::{

@@ -4,6 +4,9 @@ mod contract;
 mod damage;
 mod directory;
 mod leveldb;
-mod mapped;
 mod raw_journal;
 mod sparse_index;
+
+// Mapped files, which only Linux has.
+#[cfg(target_os = "linux")]
+mod mapped;

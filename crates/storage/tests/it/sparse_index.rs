@@ -1,6 +1,10 @@
 //! Tests of tables whose index and filter do not fit into the memory budget: reads give the same
 //! results as with the whole index in memory, and damage to the index after the open is an error.
-use std::{os::unix::fs::FileExt, path::Path, sync::Arc};
+use std::{
+    io::{Read, Seek, SeekFrom, Write},
+    path::Path,
+    sync::Arc,
+};
 use terrace_format::{
     Codec, Comparator, KeyOrder, Kind, SeqNo, TableId,
     filter::{Bloom, FilterPolicy},
@@ -32,6 +36,9 @@ impl Comparator for Other {
 fn user(number: u32) -> Vec<u8> {
     format!("key{number:05}").into_bytes()
 }
+
+/// Whether files can be mapped here.
+const MAPS_FILES: bool = cfg!(all(target_os = "linux", target_pointer_width = "64"));
 
 /// Whether SSTables are mapped, and whether keys have a custom order.
 const FORMS: [(bool, bool); 3] = [(false, false), (true, false), (true, true)];
@@ -134,12 +141,14 @@ fn a_sparse_index_finds_what_the_whole_index_finds() {
         let small = storage_of(folders[0].path(), Some(BUDGET), form);
         let large = storage_of(folders[1].path(), None, form);
         let [sparse, whole] = [&small, &large].map(|storage| storage.open_table(&meta).unwrap());
-        assert!(tails(&*small) < tails(&*large) / if form.0 { 15 } else { 3 }, "the index is whole in memory");
+        let is_mapped = form.0 && MAPS_FILES;
+        assert!(tails(&*small) < tails(&*large) / if is_mapped { 15 } else { 3 }, "the index is whole in memory");
         compare(&*sparse, &*whole, true);
         assert_eq!(sparse.verify().unwrap(), whole.verify().unwrap());
     }
 }
 
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))] // mapped, a table keeps little in memory
 #[test]
 fn the_whole_index_is_loaded_once_memory_is_free() {
     let folder = tempfile::tempdir().unwrap();
@@ -164,11 +173,11 @@ fn damage_to_an_index_after_the_open_is_an_error() {
         let meta = build(folder.path(), form);
         let storage = storage_of(folder.path(), Some(BUDGET), form);
         let table = storage.open_table(&meta).unwrap();
-        let file = std::fs::File::options().read(true).write(true).open(folder.path().join("000007.ldb")).unwrap();
+        let mut file = std::fs::File::options().read(true).write(true).open(folder.path().join("000007.ldb")).unwrap();
         let mut footer = [0; FOOTER_BYTES];
-        file.read_exact_at(&mut footer, meta.bytes - FOOTER_BYTES as u64).unwrap();
+        file.seek(SeekFrom::End(-(FOOTER_BYTES as i64))).and_then(|_| file.read_exact(&mut footer)).unwrap();
         let index = Footer::decode(&footer).unwrap().index;
-        file.write_all_at(&[0xff], index.offset + 5).unwrap();
+        file.seek(SeekFrom::Start(index.offset + 5)).and_then(|_| file.write_all(&[0xff])).unwrap();
         let is_corrupt = |error| matches!(error, Error::Corrupt { what: "index", .. });
         assert!(is_corrupt(table.get(&lookup(0), HOW).unwrap_err()));
         assert!(is_corrupt(table.anchors(3).unwrap_err()));

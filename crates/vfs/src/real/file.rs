@@ -18,6 +18,11 @@ use std::{
     },
 };
 
+/// Fills `buf` from `offset` of `file`. Returns `UnexpectedEof` if the file ends earlier.
+pub fn read_exact_at(file: &File, buf: &mut [u8], offset: u64) -> io::Result<()> {
+    file.read_exact_at(buf, offset)
+}
+
 /// A file being written.
 pub(super) struct Writing(pub File);
 

@@ -9,24 +9,22 @@
 //! blocks, although opening a FIFO usually does. Anything that is not a regular file is refused,
 //! except a directory where a directory is expected. The path of the store's directory itself may
 //! be a symbolic link.
-use crate::{fs::DirEntry, kernel};
+use super::OpenDirectory;
+use crate::{fs::DirEntry, kernel, parent};
 use nix::{
     errno::Errno,
     fcntl::{AtFlags, OFlag, openat, renameat},
     sys::stat::{FileStat, Mode, SFlag, fstatat, mkdirat},
-    unistd::{UnlinkatFlags, linkat, unlinkat},
+    unistd::{UnlinkatFlags, unlinkat},
 };
 use parking_lot::RwLock;
 use std::{
     fs::{self, File},
-    io::{self, ErrorKind, Read},
+    io::{self, ErrorKind},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
-
-/// The largest size of a small file of a store, such as `CURRENT` or the format file.
-pub const SMALL_FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// Flags for opening folders below the directory, and for another handle on the directory itself.
 const FOLDER: OFlag = OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
@@ -130,15 +128,15 @@ impl Folder {
     }
 
     /// Gives the file `name` of `other` the name `to` in this directory.
-    pub fn link(&self, other: &File, name: &str, to: &str) -> io::Result<()> {
+    pub fn link(&self, other: &OpenDirectory, name: &str, to: &str) -> io::Result<()> {
         let (folder, to) = self.within(to)?;
-        Ok(linkat(other, name, &*folder, to, AtFlags::empty())?)
+        other.link(name, &folder, to)
     }
 
     /// Gives the file `from` of this directory a second name.
     pub fn link_within(&self, from: &str, to: &str) -> io::Result<()> {
         let (folder, from) = self.within(from)?;
-        self.link(&folder, from, to)
+        self.link(&OpenDirectory(folder), from, to)
     }
 
     pub fn remove(&self, name: &str) -> io::Result<()> {
@@ -187,25 +185,9 @@ pub fn open_store_file(path: &Path) -> io::Result<File> {
     Folder::new(parent(path).to_owned()).open(name, OFlag::O_RDONLY)
 }
 
-/// Reads the whole small file at `path`, which it opens as [`open_store_file`] does. If the file
-/// is longer than [`SMALL_FILE_BYTES_MAX`], returns an error without reading it.
-pub fn read_small_file(path: &Path) -> io::Result<Vec<u8>> {
-    let file = open_store_file(path)?;
-    let bytes = file.metadata()?.len();
-    if bytes > SMALL_FILE_BYTES_MAX {
-        let name = path.file_name().unwrap_or_default().display();
-        let message =
-            format!("{name} has {bytes} bytes, but a small file of a store has at most {SMALL_FILE_BYTES_MAX}");
-        return Err(io::Error::new(ErrorKind::InvalidData, message));
-    }
-    let mut all = Vec::with_capacity(bytes as usize);
-    file.take(SMALL_FILE_BYTES_MAX).read_to_end(&mut all)?;
-    Ok(all)
-}
-
-/// Returns the directory that contains `path`.
-pub fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+/// Makes the names in the directory at `path` durable.
+pub fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
 }
 
 /// Returns the file type that the bits of `mode` contain.

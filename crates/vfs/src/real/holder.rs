@@ -5,13 +5,12 @@
 //! belongs to an open file, and the kernel does not report the process that has the file open. A
 //! writer of Terrace therefore stores its process id in `LOCK`; LevelDB leaves this file empty.
 //! The id may be stale, so it is used only if the process with this id has the file open.
+use crate::lock_held::LockHeld;
 use nix::{
     fcntl::{FcntlArg, fcntl},
     libc,
 };
 use std::{
-    error::Error,
-    fmt,
     fs::{self, File},
     os::unix::fs::{FileExt, MetadataExt},
     process,
@@ -53,23 +52,6 @@ fn signature(lock: &File) -> Option<u32> {
     lock.read_exact_at(&mut text, 0).ok()?;
     str::from_utf8(&text).ok()?.strip_suffix('\n')?.parse().ok()
 }
-
-/// The reason why a lock on the directory was refused.
-#[derive(Debug)]
-pub struct LockHeld {
-    text: String,
-    /// Whether the lock may be held by another handle of this process. If this is true, the holder
-    /// is certainly not LevelDB.
-    pub may_be_here: bool,
-}
-
-impl fmt::Display for LockHeld {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl Error for LockHeld {}
 
 /// Describes the holder of the lock that conflicts with `wanted` on `lock`, as far as it is known.
 pub(super) fn of(lock: &File, wanted: libc::c_int) -> LockHeld {

@@ -20,7 +20,7 @@ use crate::{
 };
 use nix::{
     errno::Errno,
-    sys::statfs::{EXT4_SUPER_MAGIC, FsType, TMPFS_MAGIC, XFS_SUPER_MAGIC, fstatfs},
+    sys::statfs::{EXT4_SUPER_MAGIC, FsType, TMPFS_MAGIC, fstatfs},
 };
 use std::{
     fs::File,
@@ -55,7 +55,9 @@ const CALL_BYTES: usize = 16 << 10;
 /// The file systems on which WALs are mapped: those that rewrite an allocated page in place.
 /// Another file system may have to allocate new space for the page, which a full disk does not
 /// have.
-const IN_PLACE: [FsType; 3] = [EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, TMPFS_MAGIC];
+const IN_PLACE: [FsType; 3] = [EXT4_SUPER_MAGIC, XFS_MAGIC, TMPFS_MAGIC];
+/// The magic number of XFS, the letters "XFSB". Not every C library declares it.
+const XFS_MAGIC: FsType = FsType(0x5846_5342);
 
 /// The file of a WAL while it grows.
 pub(super) struct MappedFile {

@@ -13,7 +13,7 @@ use crate::{
     folders::Folders,
     fs::{DirEntry, DirectoryLock, FileSystem, FileUse, WalWriteMode},
     journal::JournalCommit,
-    kernel,
+    kernel, parent,
     process::{KeptFromChildren, Process},
 };
 use file::{Reading, Writing};
@@ -44,6 +44,7 @@ use std::{
 };
 
 mod ahead;
+mod directory;
 mod file;
 mod folder;
 mod folders;
@@ -52,11 +53,10 @@ mod journal;
 mod mapped;
 pub mod probe;
 mod span;
-mod text_log;
 
-pub use folder::{SMALL_FILE_BYTES_MAX, open_store_file, parent, read_small_file};
-pub use holder::LockHeld;
-pub use text_log::TextLog;
+pub use directory::OpenDirectory;
+pub use file::read_exact_at;
+pub use folder::{open_store_file, sync_directory};
 
 /// The folder for copies of files that are set aside.
 const LOST: &str = "lost";
@@ -90,6 +90,13 @@ impl RealFs {
     /// Returns whether the name exists.
     pub fn has(&self, name: &str) -> bool {
         self.folder.look_at(name).is_ok()
+    }
+
+    /// Removes the lock file, and then releases the exclusive lock `held` of this directory.
+    pub fn remove_lock(&self, held: Box<dyn DirectoryLock>) -> io::Result<()> {
+        let removed = self.folder.remove(LOCK);
+        drop(held);
+        removed
     }
 
     /// Removes `lost/` and then the directory itself, each if it exists and is empty. If the path
@@ -153,7 +160,7 @@ impl FileSystem for RealFs {
             // The directory exists, but the process that created it may have ended before it synced
             // the parent. So the parent is synced here. If the parent is not readable, another
             // program created the directory, and the error is ignored.
-            return match sync_path(parent(self.folder.path())) {
+            return match sync_directory(parent(self.folder.path())) {
                 Err(e) if e.kind() == ErrorKind::PermissionDenied => Ok(()),
                 done => done,
             };
@@ -210,8 +217,8 @@ impl FileSystem for RealFs {
         Some(self)
     }
 
-    fn directory(&self) -> Option<Arc<File>> {
-        self.folder.held().ok()
+    fn directory(&self) -> Option<OpenDirectory> {
+        self.folder.held().ok().map(OpenDirectory)
     }
 
     fn take(&self, from: &dyn FileSystem, name: &str, to: &str) -> io::Result<bool> {
@@ -422,11 +429,7 @@ fn make(path: &Path) -> io::Result<()> {
         Err(e) if e.kind() != ErrorKind::AlreadyExists || !path.is_dir() => return Err(e),
         _ => {}
     }
-    sync_path(parent)
-}
-
-fn sync_path(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
+    sync_directory(parent)
 }
 
 /// Returns whether `link` failed because this file system or this file cannot have another link.

@@ -1,13 +1,11 @@
 //! The statistics of a session (the time from an open of the store to its close), which the store
 //! writes to the file `LOG`.
-use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 use serde_json::Value;
 use std::{
-    fs::OpenOptions,
     io::{self, Read, Seek, SeekFrom},
-    os::unix::fs::OpenOptionsExt,
     path::Path,
 };
+use terrace_storage::open_store_file;
 
 /// What precedes the statistics in a line of `LOG`.
 const MARK: &str = "statistics: ";
@@ -77,12 +75,9 @@ impl Session {
 
 /// Reads the end of the file at `path`, if it is a regular file.
 fn end_of(path: &Path) -> io::Result<String> {
-    let mut file = OpenOptions::new().read(true).custom_flags(O_NOFOLLOW | O_NONBLOCK).open(path)?;
-    let found = file.metadata()?;
-    if !found.is_file() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    file.seek(SeekFrom::Start(found.len().saturating_sub(END_BYTES)))?;
+    let mut file = open_store_file(path)?;
+    let bytes = file.metadata()?.len();
+    file.seek(SeekFrom::Start(bytes.saturating_sub(END_BYTES)))?;
     let mut bytes = Vec::new();
     file.take(END_BYTES).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -7,9 +7,10 @@ use crate::{
 };
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
-use std::{io::Write, os::unix::fs::FileExt, path::Path};
+use std::{io::Write, path::Path};
 use terrace_format::bundle::{self, FOOTER_BYTES, Member};
 use terrace_storage::open_store_file;
+use terrace_storage::read_exact_at;
 
 /// Prints a bundle. With `entries`, also prints each entry of each SSTable.
 pub fn show(path: &Path, as_json: bool, entries: bool, out: &mut dyn Write) -> Result<()> {
@@ -43,10 +44,10 @@ fn read(path: &Path) -> Result<(u64, Vec<Member>)> {
     let bytes = file.metadata()?.len();
     let Some(at) = bytes.checked_sub(FOOTER_BYTES as u64) else { bail!("{bytes} bytes: too short for a bundle") };
     let mut footer = [0; FOOTER_BYTES];
-    file.read_exact_at(&mut footer, at)?;
+    read_exact_at(&file, &mut footer, at)?;
     let offset = bundle::directory_offset(&footer, bytes)?;
     let mut end = vec![0; (bytes - offset) as usize];
-    file.read_exact_at(&mut end, offset)?;
+    read_exact_at(&file, &mut end, offset)?;
     Ok((bytes, bundle::decode(&end, offset)?))
 }
 
@@ -54,7 +55,7 @@ fn read(path: &Path) -> Result<(u64, Vec<Member>)> {
 /// bytes are then zeros.
 fn open(path: &Path, member: &Member) -> Result<Option<SortedTable>> {
     let mut last = [0; 8];
-    open_store_file(path)?.read_exact_at(&mut last, (member.offset + member.bytes).saturating_sub(8))?;
+    read_exact_at(&open_store_file(path)?, &mut last, (member.offset + member.bytes).saturating_sub(8))?;
     if last == [0; 8] {
         return Ok(None);
     }

@@ -5,6 +5,7 @@ pub mod counting;
 pub mod cuts;
 pub mod damage;
 pub mod files;
+#[cfg(target_os = "linux")]
 pub mod fork;
 pub mod golden;
 pub mod history;

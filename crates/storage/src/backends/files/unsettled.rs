@@ -5,13 +5,12 @@ use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
     io,
-    os::fd::BorrowedFd,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
-use terrace_vfs::WriteFile;
+use terrace_vfs::{Descriptor, WriteFile};
 
 /// The list of the segments that may not be durable yet. A thread that holds this lock takes no
 /// other lock and does no I/O.
@@ -114,7 +113,7 @@ impl WriteFile for Watched {
         self.file.end();
     }
 
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    fn descriptor(&self) -> Option<Descriptor<'_>> {
         self.file.descriptor()
     }
 

@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 use terrace_device::{BlockDevice, File, loops};
-use terrace_vfs::{FileSystem, KeptFromChildren};
+use terrace_vfs::{FileSystem, KeptFromChildren, parent, sync_directory};
 
 /// Returns whether `path` can be a device for a store: a block device or a regular file.
 pub fn is_device(path: &Path) -> bool {
@@ -83,13 +83,17 @@ pub fn make_file(path: &Path, bytes: u64) -> Result<()> {
 
 /// Makes the directory entry of a file durable.
 fn sync_name(path: &Path) -> Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let synced = fs::File::open(folder).and_then(|folder| folder.sync_all());
-    synced.map_err(|error| Error::io("sync directory", folder.display().to_string(), error))
+    let folder = parent(path);
+    sync_directory(folder).map_err(|error| Error::io("sync directory", folder.display().to_string(), error))
+}
+
+/// Opens the device at `path` for reading, without looking at its contents.
+pub fn open_damaged(path: &Path) -> Result<Arc<dyn BlockDevice>> {
+    Ok(Arc::new(File::open_read_only(path).map_err(|error| refused(path, error))?))
 }
 
 /// Converts the error of an attempt to open a device.
-pub fn refused(path: &Path, error: terrace_device::Error) -> Error {
+fn refused(path: &Path, error: terrace_device::Error) -> Error {
     let terrace_device::Error::Io { source, .. } = error else {
         return Error::Unsupported(format!("{}: {error}", path.display()));
     };

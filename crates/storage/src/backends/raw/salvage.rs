@@ -1,7 +1,7 @@
 //! Salvages a device with a corrupt file list, for `terrace repair`: copies the files that the
 //! readable part of the list describes to a directory.
 use super::{
-    place::refused,
+    place::open_damaged,
     transfer::{Copied, emptied, stays_within},
 };
 use crate::{Error, Result};
@@ -9,10 +9,8 @@ use std::{
     fs,
     io::{Seek, Write},
     path::Path,
-    sync::Arc,
 };
-use terrace_device::{BlockDevice, File};
-use terrace_vfs::{FileSystem, ReadFile, raw::Salvaged};
+use terrace_vfs::{FileSystem, ReadFile, raw::Salvaged, sync_directory};
 
 /// Size of the pieces in which files are copied.
 const PIECE: u64 = 1 << 20;
@@ -26,7 +24,7 @@ const PIECE: u64 = 1 << 20;
 /// Neither superblock is intact, no half of the journal has an intact head, or the directory
 /// cannot be written.
 pub fn salvage(from: &Path, to: &Path) -> Result<(Copied, Vec<String>)> {
-    let device: Arc<dyn BlockDevice> = Arc::new(File::open_read_only(from).map_err(|error| refused(from, error))?);
+    let device = open_damaged(from)?;
     let failed = |e| Error::io("read the list of files of", from.display().to_string(), e);
     let Salvaged { files, damage: mut problems } = terrace_vfs::raw::salvage(&device).map_err(failed)?;
     let target = emptied(to)?;
@@ -42,7 +40,7 @@ pub fn salvage(from: &Path, to: &Path) -> Result<(Copied, Vec<String>)> {
         problems.extend(wrong.map(|error| format!("{name}, from byte {bytes} on: {error}")));
     }
     let lost = to.join("lost");
-    let synced = if lost.is_dir() { fs::File::open(lost).and_then(|lost| lost.sync_all()) } else { Ok(()) };
+    let synced = if lost.is_dir() { sync_directory(&lost) } else { Ok(()) };
     synced.and_then(|()| target.sync_directory()).map_err(|e| Error::io("sync directory", target.name(), e))?;
     Ok((copied, problems))
 }

@@ -16,7 +16,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use terrace_vfs::{FileSystem, RealFs, parent};
+use terrace_vfs::{FileSystem, RealFs, parent, sync_directory};
 
 pub use terrace_vfs::SplitFs;
 
@@ -55,8 +55,7 @@ pub fn join(meta: &Path, device: &Path) -> Result<()> {
     });
     made.map_err(failed("write DATA in"))?;
     [meta, parent(meta)].into_iter().try_for_each(|folder| {
-        let synced = fs::File::open(folder).and_then(|folder| folder.sync_all());
-        synced.map_err(|e| Error::io("sync directory", folder.display().to_string(), e))
+        sync_directory(folder).map_err(|e| Error::io("sync directory", folder.display().to_string(), e))
     })
 }
 

@@ -9,7 +9,7 @@ use crate::{
 };
 use std::{fs, path::Path};
 use terrace_format::{FileName, Layout, Medium};
-use terrace_vfs::{FileSystem, RealFs};
+use terrace_vfs::{FileSystem, RealFs, sync_directory};
 
 /// The number and size of the copied files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,9 +43,7 @@ pub fn export(from: &RawFs, to: &Path) -> Result<Copied> {
         let folder = to.join("lost");
         fs::create_dir(&folder).map_err(failed("make directory", &target.name()))?;
         copied = copy(from, &target, lost)?;
-        fs::File::open(&folder)
-            .and_then(|folder| folder.sync_all())
-            .map_err(failed("sync directory", &folder.display().to_string()))?;
+        sync_directory(&folder).map_err(failed("sync directory", &folder.display().to_string()))?;
     }
     let more = copy(from, &target, own)?;
     Ok(Copied { files: copied.files + more.files, bytes: copied.bytes + more.bytes })
@@ -55,7 +53,8 @@ pub fn export(from: &RawFs, to: &Path) -> Result<Copied> {
 /// `lost`. The check is necessary because the names on a device are untrusted.
 pub fn stays_within(name: &str) -> bool {
     let last = name.strip_prefix("lost/").unwrap_or(name);
-    !last.is_empty() && !last.contains('/') && !last.starts_with('.')
+    // On Windows, a name with a backslash or a colon could be a path, too.
+    !last.is_empty() && !last.contains(['/', '\\', ':']) && !last.starts_with('.')
 }
 
 /// Creates the directory `to`. Returns an error if it exists and is not empty.
@@ -143,7 +142,15 @@ mod tests {
     fn an_export_writes_only_to_its_target() {
         let folder = tempfile::tempdir().unwrap();
         let outside = folder.path().join("outside");
-        for name in ["../outside", outside.to_str().unwrap(), "lost/../../outside", "lost/", ".hidden"] {
+        for name in [
+            "../outside",
+            outside.to_str().unwrap(),
+            "lost/../../outside",
+            "lost/",
+            ".hidden",
+            r"..\outside",
+            "C:outside",
+        ] {
             let device = Memory::new(1 << 20).unwrap();
             format(&device, Sizes { slot_bytes: 16 << 10, unit_slots: 4 }, 1).unwrap();
             let device = RawFs::new(Arc::new(device), "device");

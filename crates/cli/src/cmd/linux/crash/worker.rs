@@ -1,6 +1,6 @@
 //! `terrace crash-worker`: the process that mounts and checks the crash states of a device that
 //! `terrace crash` serves.
-use crate::cmd::bench::engines;
+use crate::cmd::linux::bench::engines;
 use anyhow::Result;
 use std::io::Write;
 use terrace_lab::{crash::worker, plan::stop};

@@ -2,7 +2,7 @@
 use super::{find, pending};
 use crate::{
     args::Usage,
-    cmd::bench::{cell, output, place, progress::Progress, this_build},
+    cmd::linux::bench::{cell, output, place, progress::Progress, this_build},
 };
 use anyhow::{Context, Result, bail};
 use std::{

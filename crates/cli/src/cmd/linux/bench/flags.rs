@@ -1,7 +1,8 @@
 //! Flags that select the workloads, the engines, and the settings for all engines.
 use crate::args::Usage;
 use anyhow::Result;
-use terrace_lab::{cell::CellSpec, device::parse_size, target::Settings, workload::ycsb::Update};
+use terrace::parse_size;
+use terrace_lab::{cell::CellSpec, target::Settings, workload::ycsb::Update};
 
 /// Workloads and engines.
 #[derive(clap::Args)]

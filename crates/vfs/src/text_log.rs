@@ -1,27 +1,26 @@
 //! The file `LOG`: messages for people about an open store, as in LevelDB. Only `terrace advise`
 //! reads this file. A message that cannot be written is lost.
-use nix::{
-    errno::Errno,
-    fcntl::{OFlag, openat, renameat},
-    sys::stat::{Mode, SFlag, fstat},
+use crate::OpenDirectory;
+use std::{
+    io::{self, Write as _},
+    time::SystemTime,
 };
-use std::{fs::File, io::Write as _, sync::Arc, time::SystemTime};
 
 const LOG: &str = "LOG";
 const OLD: &str = "LOG.old";
 /// Size in bytes at which `LOG` is renamed to `LOG.old` and a new `LOG` begins.
-const BYTES_MAX: i64 = 16 << 20;
+const BYTES_MAX: u64 = 16 << 20;
 
 /// The messages of one open store. The file is open only during a write, so it costs no
 /// descriptor.
 #[derive(Debug)]
 pub struct TextLog {
-    directory: Arc<File>,
+    directory: OpenDirectory,
 }
 
 impl TextLog {
     /// Begins an empty `LOG` in the directory. The `LOG` of the previous session becomes `LOG.old`.
-    pub fn start(directory: Arc<File>) -> TextLog {
+    pub fn start(directory: OpenDirectory) -> TextLog {
         let log = TextLog { directory };
         let _ = log.set_old();
         log
@@ -32,49 +31,35 @@ impl TextLog {
         let _ = self.try_append(text);
     }
 
-    fn set_old(&self) -> nix::Result<()> {
-        renameat(&*self.directory, LOG, &*self.directory, OLD)
+    fn set_old(&self) -> io::Result<()> {
+        self.directory.rename(LOG, OLD)
     }
 
-    fn try_append(&self, text: &str) -> std::io::Result<()> {
-        let mut file = self.open()?;
-        if fstat(&file)?.st_size >= BYTES_MAX {
+    fn try_append(&self, text: &str) -> io::Result<()> {
+        let mut file = self.directory.open_to_append(LOG)?;
+        if file.metadata()?.len() >= BYTES_MAX {
+            drop(file); // some systems do not rename open files
             self.set_old()?;
-            file = self.open()?;
+            file = self.directory.open_to_append(LOG)?;
         }
         let text = text.replace(['\n', '\r'], " ");
         let line = format!("{} {text}\n", humantime::format_rfc3339_micros(SystemTime::now()));
         file.write_all(line.as_bytes())
-    }
-
-    /// Opens the file, if it is a regular one or does not exist.
-    fn open(&self) -> nix::Result<File> {
-        let how = OFlag::O_WRONLY
-            | OFlag::O_APPEND
-            | OFlag::O_CREAT
-            | OFlag::O_NOFOLLOW
-            | OFlag::O_NONBLOCK
-            | OFlag::O_CLOEXEC;
-        let file = File::from(openat(&*self.directory, LOG, how, Mode::from_bits_truncate(0o666))?);
-        let found = fstat(&file)?;
-        let kind = SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT;
-        // A `LOG` that has a second hard link may be another program's file under its other name,
-        // so nothing is written to it.
-        if kind == SFlag::S_IFREG && found.st_nlink == 1 { Ok(file) } else { Err(Errno::EINVAL) }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{fs, os::unix::fs::symlink};
+    use crate::{FileSystem, RealFs};
+    use std::fs;
 
     fn read(folder: &tempfile::TempDir, name: &str) -> String {
         fs::read_to_string(folder.path().join(name)).unwrap_or_default()
     }
 
     fn start(folder: &tempfile::TempDir) -> TextLog {
-        TextLog::start(Arc::new(File::open(folder.path()).expect("it exists")))
+        TextLog::start(RealFs::new(folder.path()).directory().expect("it exists"))
     }
 
     #[test]
@@ -92,12 +77,13 @@ mod tests {
         );
     }
 
+    #[cfg(unix)]
     #[test]
     fn a_link_is_not_followed() {
         let folder = tempfile::tempdir().expect("a folder");
         let log = start(&folder);
         fs::write(folder.path().join("precious"), "text").expect("written");
-        symlink("precious", folder.path().join(LOG)).expect("a link");
+        std::os::unix::fs::symlink("precious", folder.path().join(LOG)).expect("a link");
         log.append("a line");
         assert_eq!(read(&folder, "precious"), "text");
     }

@@ -4,7 +4,7 @@ use crate::{args::Usage, table::size};
 use anyhow::Result;
 use serde_json::json;
 use std::{fs, io::Write, path::PathBuf};
-use terrace_lab::device::parse_size;
+use terrace::parse_size;
 use terrace_storage::backends::raw::{Sizes, make_file, prepare, split};
 
 /// Prepares a device for a store. Destroys its contents.

@@ -1,7 +1,7 @@
 //! `crash`: tests durability with simulated power cuts.
 pub mod worker;
 
-use crate::{args::Usage, cmd::bench::engines};
+use crate::{args::Usage, cmd::linux::bench::engines};
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;

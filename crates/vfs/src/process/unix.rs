@@ -7,11 +7,11 @@
 //! for threads or takes locks therefore first checks that it runs in the process that made the
 //! object.
 //!
-//! The check costs one load. A handler that libc runs in every child ([`kernel::at_fork`]) counts
+//! The check costs one load. A handler that libc runs in every child ([`child::at_fork`]) counts
 //! forks, and a [`Process`] stores the count at the time it was made. A child that is made by the
 //! system call and not by libc's `fork` is not detected. A child that executes another program
 //! (`vfork` or `posix_spawn`) keeps no object of its parent, so it needs no check.
-use crate::kernel;
+use super::child;
 use std::{
     os::fd::{AsFd, AsRawFd, RawFd},
     sync::{
@@ -41,7 +41,7 @@ impl Process {
         static WATCHED: Once = Once::new();
         WATCHED.call_once(|| {
             PID.store(std::process::id(), Relaxed);
-            kernel::at_fork(in_child);
+            child::at_fork(in_child);
         });
         Process { forks: FORKS.load(Relaxed), pid: PID.load(Relaxed) }
     }
@@ -75,7 +75,7 @@ extern "C" fn in_child() {
     while let Some(Slot { descriptor, next }) = slot {
         let kept = descriptor.swap(FREE, AcqRel);
         if kept >= 0 {
-            kernel::replace_in_child(kept);
+            child::replace_in_child(kept);
         }
         slot = next.get().map(|next| &**next);
     }
@@ -106,7 +106,7 @@ impl KeptFromChildren {
     /// before a lock is taken with this descriptor.
     pub fn new(descriptor: &impl AsFd) -> KeptFromChildren {
         let (process, descriptor) = (Process::current(), descriptor.as_fd().as_raw_fd());
-        kernel::prepare_to_replace();
+        child::prepare_to_replace();
         let mut at = &FIRST;
         while at.descriptor.compare_exchange(FREE, descriptor, Release, Acquire).is_err() {
             at = at.next.get_or_init(|| Box::new(Slot { descriptor: AtomicI32::new(FREE), next: OnceLock::new() }));

@@ -13,16 +13,14 @@ use std::{
     thread,
     time::Duration,
 };
+use terrace::parse_size;
 use terrace_device::{
     BlockDevice, Deaf, File, Memory, Pace, Slow,
     record::Recorder,
     serve::{Desk, FrontEnd, FuseLoop, NoDesk, limits, ready_process, ublk},
     ssd::{Image, Ssd},
 };
-use terrace_lab::{
-    device::{parse_rate, parse_size},
-    plan::stop,
-};
+use terrace_lab::{device::parse_rate, plan::stop};
 
 /// Serves a virtual SSD as a block device until Ctrl-C.
 ///

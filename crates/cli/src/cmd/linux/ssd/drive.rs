@@ -3,8 +3,8 @@ use crate::args::Usage;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::{fs, path::Path};
+use terrace::parse_size;
 use terrace_device::ssd::{Ftl, Profile};
-use terrace_lab::device::parse_size;
 
 /// A drive profile and an initial state.
 #[derive(clap::Args)]

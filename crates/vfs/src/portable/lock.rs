@@ -1,0 +1,73 @@
+//! The lock of a directory: a lock of the operating system on the whole file `LOCK`. It belongs to
+//! the open file, so it also excludes other handles of the same process.
+use super::{directory::open, system};
+use crate::{fs::DirectoryLock, lock_held::LockHeld, process::Process};
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    io::{self, ErrorKind},
+    path::{Path, PathBuf},
+};
+
+/// A lock on the directory, as long as it is held.
+pub(super) struct Locked {
+    /// Ensures that forked children do not keep the lock. This field must be dropped before `file`.
+    #[cfg(unix)]
+    _kept: crate::process::KeptFromChildren,
+    process: Process,
+    file: File,
+    /// The path of the lock file; `None` for a shared lock.
+    path: Option<PathBuf>,
+}
+
+impl Locked {
+    /// Takes the lock on the file at `path`. An exclusive lock creates the file if it is missing.
+    pub fn take(path: &Path, exclusive: bool) -> io::Result<Locked> {
+        let mut how = OpenOptions::new();
+        how.read(true);
+        if exclusive {
+            how.write(true).create(true);
+        }
+        let file = open(path, system::kept_in_place(&mut how))?;
+        #[cfg(unix)]
+        let kept = crate::process::KeptFromChildren::new(&file);
+        match system::try_lock(&file, exclusive) {
+            Err(TryLockError::WouldBlock) => {
+                let text = "another process, or another handle in this one, holds LOCK".into();
+                Err(io::Error::new(ErrorKind::WouldBlock, LockHeld { text, may_be_here: true }))
+            }
+            Err(TryLockError::Error(e)) => Err(e),
+            Ok(()) => Ok(Locked {
+                #[cfg(unix)]
+                _kept: kept,
+                process: Process::current(),
+                file,
+                path: exclusive.then(|| path.to_owned()),
+            }),
+        }
+    }
+}
+
+impl DirectoryLock for Locked {
+    fn check(&self) -> io::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let what = match system::is_at(&self.file, path) {
+            Ok(true) => return Ok(()),
+            Ok(false) => "replaced",
+            Err(e) if e.kind() == ErrorKind::NotFound => "removed",
+            Err(e) => return Err(e),
+        };
+        let message = format!(
+            "it was {what} while the store was open, so another process may be writing here; close the store and look for that process"
+        );
+        Err(io::Error::other(message))
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        if self.process.is_current() {
+            // An error is ignored, because the close of the file releases the lock too.
+            let _ = system::unlock(&self.file);
+        }
+    }
+}
