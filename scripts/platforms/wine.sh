@@ -11,10 +11,7 @@ while read -r name; do skips+=(--skip "$name"); done < <(grep -v '^#' scripts/pl
 
 # Every name in the list must be that of a test.
 windows=(-p terrace-format -p terrace-vfs -p terrace-storage -p terrace-backup -p terrace)
-tests=$(cargo test --quiet --target x86_64-pc-windows-gnu "${windows[@]}" --lib --test it -- --list | tr -d '\r')
-for ((at = 1; at < ${#skips[@]}; at += 2)); do
-  grep -q -- "${skips[at]}" <<< "$tests" || { printf 'wine-skip.txt: there is no test %s\n' "${skips[at]}" >&2; exit 1; }
-done
+exist x86_64-pc-windows-gnu "${windows[@]}" -- "${engine[@]}" "${skips[@]}"
 
 run x86_64-pc-windows-gnu -p terrace-format -p terrace-vfs -p terrace-storage -p terrace-backup -- "${skips[@]}"
 run x86_64-pc-windows-gnu -p terrace -- "${engine[@]}" "${skips[@]}"

@@ -393,7 +393,7 @@ mod tests {
         options.set("write_buffer_size", "64KiB").unwrap();
         assert_eq!(options.write_buffer_size, 65536);
         for (name, value) in
-            [("write_buffer_size", "64KB"), ("nonsense", "1"), ("compression", "zip"), ("bloom_bits", "-1")]
+            [("write_buffer_size", "64XB"), ("nonsense", "1"), ("compression", "zip"), ("bloom_bits", "-1")]
         {
             let text = options.set(name, value).unwrap_err().to_string();
             assert!(text.contains(name), "{text}");

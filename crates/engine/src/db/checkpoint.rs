@@ -99,6 +99,10 @@ impl Db {
     /// kept as `PATH.damaged-1`, or under the next free number. So at every moment `path` is a
     /// complete store: either the damaged or the new one.
     ///
+    /// Windows, macOS and some file systems cannot exchange names. There, `path` is missing for a
+    /// moment. If the process ends in that moment, the new store is `PATH.repaired`, an open
+    /// creates no store at `path`, and the next call of this function finishes the repair.
+    ///
     /// # Errors
     /// The errors of [`repair`](Db::repair); [`Error::Io`] if a directory cannot be renamed.
     ///
@@ -167,8 +171,8 @@ impl Db {
     /// let db = Db::open_in_memory(options.clone())?;
     /// db.put("key", "value")?;
     /// let place = Location::Memory(Memory::new());
-    /// let copy = terrace_storage::open(&place, OpenMode::Create, DurabilityMode::Sync, &options.setup())?;
-    /// assert_eq!(db.checkpoint_on(&*copy)?.sequence, 1);
+    /// let copy = terrace_storage::open(&place, OpenMode::Create, DurabilityMode::Sync,
+    /// &options.setup())?; assert_eq!(db.checkpoint_on(&*copy)?.sequence, 1);
     /// assert_eq!(Db::open_on(copy, options)?.get("key")?, Some(b"value".to_vec()));
     /// # Ok::<(), terrace::Error>(())
     /// ```

@@ -1,14 +1,14 @@
 //! Numbers and sizes in text: `4096`, `64KiB`, `1.5GiB`, `64M`, `64MB`, `1e6`.
 
-/// Parses a size in bytes: a number, then optionally a unit. `K`, `M`, `G` and `T` are powers of
-/// 1024, and so are `KiB` to `TiB`; `KB` to `TB` are powers of 1000. The case of a unit does not
-/// matter. The number may have a decimal point or an exponent, if the product is a whole number.
+/// Parses a size in bytes: a number, then optionally a unit. `K`, `KB` and `KiB` are 1024 bytes,
+/// and so on up to `T`. The case of a unit does not matter. The number may have a decimal point or
+/// an exponent, if the product is a whole number.
 ///
 /// ```
 /// use terrace::parse_size;
 /// assert_eq!(parse_size("64KiB"), Ok(65_536));
 /// assert_eq!(parse_size("1.5G"), Ok(1_610_612_736));
-/// assert_eq!(parse_size("2MB"), Ok(2_000_000));
+/// assert_eq!(parse_size("2MB"), Ok(2_097_152));
 /// assert_eq!(parse_size("1e6"), Ok(1_000_000));
 /// ```
 ///
@@ -48,15 +48,10 @@ fn end_of_number(text: &str) -> usize {
 /// Returns the number of bytes in a unit.
 fn factor(unit: &str) -> Result<i128, String> {
     let upper = unit.to_ascii_uppercase();
-    let (prefix, base) = match (upper.strip_suffix("IB"), upper.strip_suffix('B')) {
-        (Some(prefix), _) if !prefix.is_empty() => (prefix, 1024_i128),
-        (_, Some(prefix)) if !prefix.is_empty() => (prefix, 1000),
-        (_, Some(_)) => ("", 1),
-        _ => (upper.as_str(), 1024),
-    };
-    let power = ["", "K", "M", "G", "T"].iter().position(|known| *known == prefix);
+    let units = [["", "B", "B"], ["K", "KB", "KIB"], ["M", "MB", "MIB"], ["G", "GB", "GIB"], ["T", "TB", "TIB"]];
+    let power = units.iter().position(|names| names.contains(&upper.as_str()));
     let power = power.ok_or_else(|| format!("unknown unit {unit:?}; expected B, KiB, MiB, GiB or TiB"))?;
-    Ok(base.pow(power as u32))
+    Ok(1 << (10 * power))
 }
 
 /// Returns `number * 10^exponent`, if this is a whole number.
@@ -72,7 +67,7 @@ fn scale(number: Option<i128>, exponent: i32) -> Result<i128, String> {
     }
     match power {
         Some(power) if number % power == 0 => Ok(number / power),
-        _ => Err("it is not a whole number of bytes".into()),
+        _ => Err("it is not a whole number".into()),
     }
 }
 
@@ -90,13 +85,13 @@ mod tests {
             ("64KiB", 64 << 10),
             ("64 MiB", 64 << 20),
             ("64M", 64 << 20),
-            ("64mb", 64_000_000),
+            ("64mb", 64 << 20),
             ("1.5GiB", 3 << 29),
             ("1.5e3", 1500),
             ("25e-1K", 2560),
             ("1e6", 1_000_000),
             ("2TiB", 2 << 40),
-            ("3TB", 3_000_000_000_000),
+            ("3TB", 3 << 40),
         ] {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }

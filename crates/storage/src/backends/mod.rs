@@ -25,6 +25,7 @@ use value_log::ValueLog;
 mod descriptors;
 pub(crate) mod dirs;
 pub mod files;
+mod interrupted;
 pub mod layout;
 mod mode;
 mod open_files;
@@ -75,7 +76,12 @@ pub fn open(
     setup: &StorageConfig,
 ) -> Result<Box<dyn Storage>> {
     let fs: Arc<dyn FileSystem> = match location {
-        Location::Directory(path) => Arc::new(RealFs::new(path)),
+        Location::Directory(path) => {
+            if mode == OpenMode::Create {
+                interrupted::check_interrupted(path)?;
+            }
+            Arc::new(RealFs::new(path))
+        }
         Location::Device(path) => raw::open(path, mode, setup)?,
         Location::Split(path) => raw::split::open(path, mode, setup)?,
         Location::Memory(memory) => Arc::new(memory.clone()),

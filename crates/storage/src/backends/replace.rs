@@ -1,6 +1,9 @@
 //! Replaces a directory by a new one. The old directory is kept under another name until the store
 //! is destroyed.
-use super::{Location, destroy};
+use super::{
+    Location, destroy,
+    interrupted::{REPAIRED, interrupted, with_suffix},
+};
 use crate::{Error, Result};
 use std::{
     fs, io,
@@ -8,39 +11,43 @@ use std::{
 };
 use terrace_vfs::{parent, sync_directory};
 
+/// The suffix of the directory that a replacement writes.
+const REPAIR: &str = "repair";
+
 /// Replaces the directory `path` by the one that `make` creates. `make` gets the old directory and
 /// the path `PATH.repair` of the new one. Then the names of the two directories are exchanged
 /// atomically, and the old directory is kept as `PATH.damaged-N`. So at every moment `path` is a
 /// complete directory, either the old or the new one. A `PATH.repair` that an interrupted
 /// replacement left is also kept as `PATH.damaged-N`, because it may be the old directory.
 ///
-/// Not every system and file system exchanges names. Elsewhere, `path` is missing for a moment
-/// after the old directory was set aside. If the replacement is interrupted in that moment, the
-/// next call finishes it.
+/// Not every system and file system exchanges names. Elsewhere the new directory first gets the
+/// name
+/// `PATH.repaired`, then the old one is set aside, and `path` is missing until the new one has got
+/// its name. If the replacement is interrupted in that moment, the next call finishes it, and
+/// [`check_interrupted`](super::interrupted::check_interrupted) keeps an open from creating an
+/// empty store.
 pub fn replace_directory<E: From<Error>>(
     path: &Path,
     make: impl FnOnce(&Path, &Path) -> std::result::Result<(), E>,
 ) -> std::result::Result<(), E> {
     let failed = |op, error| Error::io(op, path.display().to_string(), error);
-    if !path.exists() && with_suffix(path, "repair").is_dir() {
-        let finished = fs::rename(with_suffix(path, "repair"), path).and_then(|()| sync_directory(parent(path)));
-        return Ok(finished.map_err(|error| failed("finish the interrupted repair of", error))?);
+    if let Some((place, repaired)) = interrupted(path) {
+        return Ok(rename(&repaired, &place).map_err(|error| failed("finish the interrupted repair of", error))?);
     }
     let damaged = fs::canonicalize(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Error::Missing { what: "store", object: path.display().to_string() },
         _ => Error::io("find", path.display().to_string(), error),
     })?;
-    let fresh = with_suffix(&damaged, "repair");
-    if fresh.exists() {
-        set_aside(&fresh, &damaged).map_err(|error| failed("set aside the interrupted repair of", error))?;
+    let fresh = with_suffix(&damaged, REPAIR);
+    for left in [&fresh, &with_suffix(&damaged, REPAIRED)] {
+        if left.exists() {
+            set_aside(left, &damaged).map_err(|error| failed("set aside the interrupted repair of", error))?;
+        }
     }
     make(&damaged, &fresh)?;
     match terrace_vfs::exchange(&fresh, &damaged) {
-        Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-            set_aside(&damaged, &damaged).map_err(|error| failed("set aside", error))?;
-            let renamed = fs::rename(&fresh, &damaged).and_then(|()| sync_directory(parent(&damaged)));
-            Ok(renamed.map_err(|error| failed("rename the repaired store PATH.repair to", error))?)
-        }
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(replace_by_renames(&fresh, &damaged)
+            .map_err(|error| failed("exchange with the repaired store PATH.repaired", error))?),
         exchanged => {
             exchanged.map_err(|error| failed("exchange with the repaired store PATH.repair", error))?;
             Ok(set_aside(&fresh, &damaged).map_err(|error| failed("set aside the damaged copy of", error))?)
@@ -48,14 +55,28 @@ pub fn replace_directory<E: From<Error>>(
     }
 }
 
+/// Replaces the directory `damaged` by `fresh` where names cannot be exchanged. If the last rename
+/// fails, `damaged` gets its name back.
+fn replace_by_renames(fresh: &Path, damaged: &Path) -> io::Result<()> {
+    let repaired = with_suffix(damaged, REPAIRED);
+    rename(fresh, &repaired)?;
+    let kept = free_name(damaged);
+    rename(damaged, &kept)?;
+    rename(&repaired, damaged).inspect_err(|_| {
+        let _ = rename(&kept, damaged); // if this fails too, the next repair finishes the replacement
+    })
+}
+
 /// Removes the store in the directory `path`, and the directories that [`replace_directory`] has
-/// kept as `PATH.damaged-N`. As in LevelDB, a file that is no store is left alone without an
-/// error.
+/// kept as `PATH.damaged-N` or left when it was interrupted. As in LevelDB, a file that is no store
+/// is left alone without an error.
 pub fn destroy_with_replaced(path: &Path) -> Result<()> {
     let failed = |error| Error::io("find", path.display().to_string(), error);
     let named = fs::canonicalize(path).or_else(|_| path::absolute(path)).map_err(failed)?;
     destroy_directory(path)?;
-    kept(&named).iter().try_for_each(|damaged| destroy_directory(damaged))
+    let left = [REPAIR, REPAIRED].map(|suffix| with_suffix(&named, suffix));
+    let left = left.into_iter().filter(|path| path.is_dir());
+    kept(&named).into_iter().chain(left).try_for_each(|damaged| destroy_directory(&damaged))
 }
 
 /// Returns the directories `PATH.damaged-N`.
@@ -83,15 +104,74 @@ fn destroy_directory(path: &Path) -> Result<()> {
 
 /// Renames `path` durably to the first name `DAMAGED.damaged-N` that does not exist.
 fn set_aside(path: &Path, damaged: &Path) -> io::Result<()> {
-    let free = (1..).map(|n| with_suffix(damaged, &format!("damaged-{n}"))).find(|path| !path.exists());
-    fs::rename(path, free.expect("some number is free"))?;
-    sync_directory(parent(damaged))
+    rename(path, &free_name(damaged))
 }
 
-/// Returns `PATH.suffix`.
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".");
-    name.push(suffix);
-    name.into()
+/// Returns the first name `DAMAGED.damaged-N` that does not exist.
+fn free_name(damaged: &Path) -> PathBuf {
+    let free = (1..).map(|n| with_suffix(damaged, &format!("damaged-{n}"))).find(|path| !path.exists());
+    free.expect("some number is free")
+}
+
+/// Renames a directory durably. Both names have the same parent.
+fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)?;
+    sync_directory(parent(to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backends::interrupted::check_interrupted;
+
+    /// Returns a directory with `store`, which contains the file `old`, and `store.repair`, which
+    /// contains the file `new`.
+    fn directories() -> (tempfile::TempDir, PathBuf) {
+        let place = tempfile::tempdir().expect("a folder");
+        let store = place.path().canonicalize().expect("it exists").join("store");
+        for (path, file) in [(&store, "old"), (&with_suffix(&store, REPAIR), "new")] {
+            fs::create_dir(path).and_then(|()| fs::write(path.join(file), "")).expect("made");
+        }
+        (place, store)
+    }
+
+    fn repair(path: &Path) -> Result<()> {
+        replace_directory(path, |_, _| panic!("an interrupted replacement is finished, not repeated"))
+    }
+
+    #[test]
+    fn renames_replace_a_directory_and_keep_the_old_one() {
+        let (_place, store) = directories();
+        replace_by_renames(&with_suffix(&store, REPAIR), &store).unwrap();
+        assert!(store.join("new").exists() && with_suffix(&store, "damaged-1").join("old").exists());
+        assert!(!with_suffix(&store, REPAIRED).exists() && !with_suffix(&store, REPAIR).exists());
+    }
+
+    #[test]
+    fn an_interrupted_replacement_is_finished_and_nothing_is_created_before() {
+        for by_link in [false, true] {
+            let (place, store) = directories();
+            let link = place.path().join("link");
+            #[cfg(unix)]
+            std::os::unix::fs::symlink("store", &link).unwrap();
+            let path = if by_link && cfg!(unix) { &link } else { &store };
+            check_interrupted(path).unwrap();
+            // The steps of `replace_by_renames` up to the last one.
+            fs::rename(with_suffix(&store, REPAIR), with_suffix(&store, REPAIRED)).unwrap();
+            check_interrupted(path).unwrap();
+            fs::rename(&store, with_suffix(&store, "damaged-1")).unwrap();
+            let refused = check_interrupted(path).unwrap_err().to_string();
+            assert!(refused.contains("store.repaired"), "{refused}");
+            repair(path).unwrap();
+            assert!(path.join("new").exists() && with_suffix(&store, "damaged-1").join("old").exists());
+            check_interrupted(path).unwrap();
+        }
+    }
+
+    #[test]
+    fn an_incomplete_repair_is_never_taken_for_the_store() {
+        let (_place, store) = directories();
+        fs::remove_dir_all(&store).unwrap();
+        assert!(matches!(repair(&store), Err(Error::Missing { .. })));
+    }
 }

@@ -19,9 +19,11 @@ impl OpenDirectory {
     }
 
     /// Opens a file to append to it. Creates it if it is missing. Refuses anything that is not a
-    /// regular file.
+    /// regular file. Also refuses a file with a second hard link, because it may be another
+    /// program's file under its other name.
     pub(crate) fn open_to_append(&self, name: &str) -> io::Result<File> {
-        open(&self.0.join(name), OpenOptions::new().append(true).create(true))
+        let file = open(&self.0.join(name), OpenOptions::new().append(true).create(true))?;
+        if system::has_second_name(&file)? { Err(ErrorKind::InvalidInput.into()) } else { Ok(file) }
     }
 }
 
@@ -37,6 +39,7 @@ pub fn open_store_file(path: &Path) -> io::Result<File> {
 /// foreign file, and the open of a FIFO does not wait.
 pub(super) fn open(path: &Path, how: &mut OpenOptions) -> io::Result<File> {
     let file = match system::open(path, how) {
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => return Err(e),
         Err(e) => return Err(refusal(path).unwrap_or(e)),
         Ok(file) => file,
     };

@@ -44,4 +44,8 @@ impl ReadFile for Reading {
     fn bytes(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
     }
+
+    fn forget_cached(&self) -> io::Result<()> {
+        system::forget_cached(&self.0)
+    }
 }

@@ -2,11 +2,18 @@
 //! the open file, so it also excludes other handles of the same process.
 use super::{directory::open, system};
 use crate::{fs::DirectoryLock, lock_held::LockHeld, process::Process};
+use parking_lot::Mutex;
 use std::{
+    collections::BTreeSet,
     fs::{File, OpenOptions, TryLockError},
     io::{self, ErrorKind},
     path::{Path, PathBuf},
 };
+
+/// The lock files that this process holds exclusively. Where a lock of LevelDB in this process ends
+/// when this process closes the file, an open may lock a second time only if the first holder was
+/// certainly not LevelDB.
+static HELD: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// A lock on the directory, as long as it is held.
 pub(super) struct Locked {
@@ -27,24 +34,34 @@ impl Locked {
         if exclusive {
             how.write(true).create(true);
         }
-        let file = open(path, system::kept_in_place(&mut how))?;
+        let file = match open(path, system::kept_in_place(&mut how)) {
+            Err(e) if system::is_in_use(&e) => return Err(refused(false)), // LevelDB on Windows
+            opened => opened?,
+        };
         #[cfg(unix)]
         let kept = crate::process::KeptFromChildren::new(&file);
         match system::try_lock(&file, exclusive) {
-            Err(TryLockError::WouldBlock) => {
-                let text = "another process, or another handle in this one, holds LOCK".into();
-                Err(io::Error::new(ErrorKind::WouldBlock, LockHeld { text, may_be_here: true }))
-            }
+            Err(TryLockError::WouldBlock) => Err(refused(system::LOCKS_STAY || HELD.lock().contains(path))),
             Err(TryLockError::Error(e)) => Err(e),
-            Ok(()) => Ok(Locked {
-                #[cfg(unix)]
-                _kept: kept,
-                process: Process::current(),
-                file,
-                path: exclusive.then(|| path.to_owned()),
-            }),
+            Ok(()) => {
+                if exclusive {
+                    HELD.lock().insert(path.to_owned());
+                }
+                Ok(Locked {
+                    #[cfg(unix)]
+                    _kept: kept,
+                    process: Process::current(),
+                    file,
+                    path: exclusive.then(|| path.to_owned()),
+                })
+            }
         }
     }
+}
+
+fn refused(may_be_here: bool) -> io::Error {
+    let text = "another process, or another handle in this one, holds LOCK".into();
+    io::Error::new(ErrorKind::WouldBlock, LockHeld { text, may_be_here })
 }
 
 impl DirectoryLock for Locked {
@@ -66,6 +83,9 @@ impl DirectoryLock for Locked {
 impl Drop for Locked {
     fn drop(&mut self) {
         if self.process.is_current() {
+            if let Some(path) = &self.path {
+                HELD.lock().remove(path);
+            }
             // An error is ignored, because the close of the file releases the lock too.
             let _ = system::unlock(&self.file);
         }

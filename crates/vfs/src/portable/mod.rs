@@ -66,16 +66,16 @@ impl PortableFs {
 
     /// Returns whether the name exists.
     pub fn has(&self, name: &str) -> bool {
-        self.path(name).symlink_metadata().is_ok()
+        self.path(name).and_then(|path| path.symlink_metadata()).is_ok()
     }
 
     /// Removes the lock file and releases the exclusive lock `held` of this directory. Where an
     /// open lock file cannot be removed, the lock is released first. If another process takes the
     /// lock in between, the removal fails.
     pub fn remove_lock(&self, held: Box<dyn DirectoryLock>) -> io::Result<()> {
-        let removed = if system::KEEPS_OPEN_FILES { Ok(()) } else { self.remove(LOCK) };
+        let removed = if system::OPEN_LOCK_FILE_STAYS { Ok(()) } else { self.remove(LOCK) };
         drop(held);
-        if system::KEEPS_OPEN_FILES { self.remove(LOCK) } else { removed }
+        if system::OPEN_LOCK_FILE_STAYS { self.remove(LOCK) } else { removed }
     }
 
     /// Removes `lost/` and then the directory itself, each if it exists and is empty. If the path
@@ -85,16 +85,31 @@ impl PortableFs {
             Err(e) if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::DirectoryNotEmpty) => Err(e),
             _ => Ok(()),
         };
-        absent(fs::remove_dir(self.path(LOST)))?;
+        absent(system::patiently(|| fs::remove_dir(self.lost()?)))?;
         if self.root.is_symlink() {
             return Ok(());
         }
-        absent(fs::remove_dir(&self.root))
+        absent(system::patiently(|| fs::remove_dir(&self.root)))
     }
 
-    /// Returns the path of the file `name`.
-    fn path(&self, name: &str) -> PathBuf {
-        self.root.join(name)
+    /// Returns the path of the file `name`. If the name is in a folder, the folder must not be a
+    /// link: it could lead a write or a removal into a foreign directory.
+    fn path(&self, name: &str) -> io::Result<PathBuf> {
+        if let Some((folder, _)) = name.rsplit_once('/') {
+            match fs::symlink_metadata(self.root.join(folder)) {
+                Ok(found) if !found.is_dir() => {
+                    let message = format!("{folder} is no directory, or a symbolic link to one; remove it");
+                    return Err(io::Error::new(ErrorKind::NotADirectory, message));
+                }
+                _ => {} // the use of the path returns the error
+            }
+        }
+        Ok(self.root.join(name))
+    }
+
+    /// Returns the path of `lost/`, which must not be a link.
+    fn lost(&self) -> io::Result<PathBuf> {
+        self.path("lost/").map(|_| self.root.join(LOST))
     }
 
     /// Lists everything in the directory, or in a folder below it, except folders. Skips names that
@@ -144,19 +159,20 @@ impl FileSystem for PortableFs {
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
-        Ok(Box::new(Writing(open(&self.path(name), OpenOptions::new().write(true).create_new(true))?)))
+        Ok(Box::new(Writing(open(&self.path(name)?, OpenOptions::new().write(true).create_new(true))?)))
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn ReadFile>> {
-        Ok(Box::new(Reading(open(&self.path(name), OpenOptions::new().read(true))?)))
+        Ok(Box::new(Reading(open(&self.path(name)?, OpenOptions::new().read(true))?)))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        fs::rename(self.path(from), self.path(to))
+        let (from, to) = (self.path(from)?, self.path(to)?);
+        system::patiently(|| fs::rename(&from, &to))
     }
 
     fn link(&self, from: &str, to: &str) -> io::Result<()> {
-        let below = to.rsplit_once('/').map(|(folder, _)| self.path(folder));
+        let below = to.rsplit_once('/').map(|(folder, _)| self.root.join(folder));
         match below.as_ref().map_or(Ok(()), fs::create_dir) {
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
             made => {
@@ -166,7 +182,7 @@ impl FileSystem for PortableFs {
                 }
             }
         }
-        if !link(&self.path(from), &self.path(to))? {
+        if !link(&self.path(from)?, &self.path(to)?)? {
             crate::fs::copy(self, from, self, to)?;
             self.sync_file(to)?;
         }
@@ -183,13 +199,14 @@ impl FileSystem for PortableFs {
     #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
     fn take(&self, from: &dyn FileSystem, name: &str, to: &str) -> io::Result<bool> {
         match from.directory() {
-            Some(OpenDirectory(folder)) if link(&folder.join(name), &self.path(to))? => Ok(true),
+            Some(OpenDirectory(folder)) if link(&folder.join(name), &self.path(to)?)? => Ok(true),
             _ => crate::fs::copy(from, name, self, to).map(|()| false),
         }
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        fs::remove_file(self.path(name))
+        let path = self.path(name)?;
+        system::patiently(|| fs::remove_file(&path))
     }
 
     fn list(&self) -> io::Result<Vec<DirEntry>> {
@@ -197,7 +214,7 @@ impl FileSystem for PortableFs {
     }
 
     fn list_lost(&self) -> io::Result<Vec<String>> {
-        match self.list_at(&self.path(LOST)) {
+        match self.lost().and_then(|lost| self.list_at(&lost)) {
             Ok(entries) => Ok(entries.into_iter().map(|entry| entry.name).collect()),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(Vec::new()),
             Err(e) => Err(e),
@@ -209,12 +226,11 @@ impl FileSystem for PortableFs {
     }
 
     fn sync_file(&self, name: &str) -> io::Result<()> {
-        // Windows syncs a file only through a handle that may write it.
-        open(&self.path(name), OpenOptions::new().read(true).write(true))?.sync_data()
+        open(&self.path(name)?, &mut system::to_sync())?.sync_data()
     }
 
     fn lock(&self, exclusive: bool) -> io::Result<Box<dyn DirectoryLock>> {
-        match Locked::take(&self.path(LOCK), exclusive) {
+        match Locked::take(&self.root.join(LOCK), exclusive) {
             // The directory has no lock file, so no writer has opened the store. A reader therefore
             // needs no lock against a writer.
             Err(e) if !exclusive && e.kind() == ErrorKind::NotFound => Ok(Box::new(())),
@@ -239,7 +255,11 @@ impl Capacity for PortableFs {
                 _ => Ok(()),
             };
         }
-        let file = open(&self.path(name), OpenOptions::new().write(true).create(true).truncate(false))?;
+        let file = open(&self.path(name)?, OpenOptions::new().write(true).create(true).truncate(false))?;
+        if system::has_second_name(&file)? {
+            let message = "the reserve has a second name, so it may be in use; remove this name";
+            return Err(io::Error::new(ErrorKind::InvalidInput, message));
+        }
         file.set_len(bytes).or_else(|error| self.remove(name).and(Err(error)))
     }
 
@@ -254,7 +274,7 @@ fn link(from: &Path, to: &Path) -> io::Result<bool> {
     match fs::hard_link(from, to) {
         Ok(()) => Ok(true),
         Err(e) if matches!(e.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => Err(e),
-        Err(_) => Ok(false), // systems report the lack of links in many ways; a copy tells other errors
+        Err(_) => Ok(false), // there are many errors for this; the copy then returns any other error
     }
 }
 
@@ -268,5 +288,11 @@ fn make(path: &Path) -> io::Result<()> {
         Err(e) if e.kind() != ErrorKind::AlreadyExists || !path.is_dir() => return Err(e),
         _ => {}
     }
-    system::sync_directory(parent)
+    match system::sync_directory(parent) {
+        // The user may create folders in the parent but not files. A sync in the new directory has
+        // to suffice: where names are recorded in one log, it covers the earlier change of the
+        // parent.
+        Err(e) if e.kind() == ErrorKind::PermissionDenied => system::sync_directory(path),
+        synced => synced,
+    }
 }

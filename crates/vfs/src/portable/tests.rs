@@ -86,15 +86,23 @@ fn a_lock_excludes_other_handles() {
 #[test]
 fn what_is_not_a_regular_file_is_refused() {
     let (_folder, fs) = directory();
-    std::fs::create_dir(fs.path("LOCK")).unwrap();
+    std::fs::create_dir(fs.root.join("LOCK")).unwrap();
     let refused = fs.lock(true).map(drop).unwrap_err();
     assert!(refused.to_string().contains("LOCK is a directory"), "{refused}");
     #[cfg(unix)]
     {
         write(&fs, "precious", b"text");
-        std::os::unix::fs::symlink("precious", fs.path("000001.log")).unwrap();
+        std::os::unix::fs::symlink("precious", fs.root.join("000001.log")).unwrap();
         let refused = fs.open("000001.log").map(drop).unwrap_err();
         assert!(refused.to_string().contains("a symbolic link"), "{refused}");
+        assert_eq!(fs.create("000001.log").map(drop).unwrap_err().kind(), ErrorKind::AlreadyExists);
+        let (_other_folder, other) = directory();
+        write(&other, "000002.log", b"log");
+        std::os::unix::fs::symlink(&other.root, fs.root.join("lost")).unwrap();
+        assert_eq!(fs.list_lost().unwrap_err().kind(), ErrorKind::NotADirectory);
+        assert_eq!(fs.remove("lost/000002.log").unwrap_err().kind(), ErrorKind::NotADirectory);
+        assert_eq!(fs.link("precious", "lost/precious").unwrap_err().kind(), ErrorKind::NotADirectory);
+        assert!(other.has("000002.log") && !other.has("precious"));
     }
 }
 

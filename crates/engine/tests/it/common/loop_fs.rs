@@ -120,11 +120,20 @@ impl Drop for LoopFs {
     }
 }
 
+/// Returns the number of the device that contains `path`.
+#[cfg(unix)]
+fn device_of(path: &Path) -> Option<u64> {
+    fs::metadata(path).map(|found| std::os::unix::fs::MetadataExt::dev(&found)).ok()
+}
+
+#[cfg(not(unix))]
+fn device_of(_: &Path) -> Option<u64> {
+    None
+}
+
 impl LoopFs {
     fn is_mounted(&self) -> bool {
-        let mounts = fs::read_to_string("/proc/self/mountinfo").expect("the kernel's list of mounts");
-        let path = self.mount.canonicalize().expect("it exists").display().to_string();
-        mounts.lines().any(|line| line.split(' ').nth(4) == Some(&path))
+        device_of(&self.mount) != device_of(self.directory.path())
     }
 }
 

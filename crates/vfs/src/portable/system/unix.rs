@@ -19,7 +19,41 @@ use terrace_device::Descriptor;
 pub const SET_LEN_ALLOCATES: bool = false;
 
 /// Whether an open lock file cannot be removed.
-pub const KEEPS_OPEN_FILES: bool = false;
+pub const OPEN_LOCK_FILE_STAYS: bool = false;
+
+/// Whether a lock of LevelDB in this process outlives the close of another handle of the file.
+pub const LOCKS_STAY: bool = false;
+
+/// Returns whether another program prevents that the file is opened. No program can do that here.
+pub fn is_in_use(_: &io::Error) -> bool {
+    false
+}
+
+/// Calls `change`, which renames or removes a name, once: no other program can prevent it.
+pub fn patiently<T>(mut change: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    change()
+}
+
+/// Returns how to open a file to sync it.
+pub fn to_sync() -> OpenOptions {
+    let mut how = OpenOptions::new();
+    how.read(true);
+    how
+}
+
+/// Returns whether the file has a second name.
+pub fn has_second_name(file: &File) -> io::Result<bool> {
+    Ok(file.metadata()?.nlink() > 1)
+}
+
+/// Drops the cached pages of the file that are not dirty, as
+/// [`forget_cached`](crate::ReadFile::forget_cached) requires.
+pub fn forget_cached(file: &File) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    nix::fcntl::posix_fadvise(file, 0, 0, nix::fcntl::PosixFadviseAdvice::POSIX_FADV_DONTNEED)?;
+    let _ = file; // macOS has no such call
+    Ok(())
+}
 
 /// Opens a file. A symbolic link is not followed, and the open of a FIFO does not wait.
 pub fn open(path: &Path, how: &mut OpenOptions) -> io::Result<File> {

@@ -1,23 +1,30 @@
 //! What differs between systems, for Windows.
-#![allow(unsafe_code, reason = "the free space of a volume has no safe wrapper")]
+#![allow(unsafe_code, reason = "the free space of a volume and the number of links have no safe wrapper")]
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{File, OpenOptions, TryLockError},
     io::{self, ErrorKind},
     iter,
     os::windows::{
         ffi::OsStrExt,
-        fs::{FileExt, OpenOptionsExt},
-        io::AsHandle,
+        fs::{FileExt, MetadataExt, OpenOptionsExt},
+        io::{AsHandle, AsRawHandle},
     },
     path::Path,
     ptr,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
 };
 use terrace_device::Descriptor;
 use windows_sys::Win32::{
-    Foundation::{ERROR_ACCESS_DENIED, ERROR_INVALID_FUNCTION, ERROR_INVALID_HANDLE, GENERIC_WRITE},
+    Foundation::{
+        ERROR_ACCESS_DENIED, ERROR_DELETE_PENDING, ERROR_INVALID_FUNCTION, ERROR_INVALID_HANDLE, ERROR_NOT_SUPPORTED,
+        ERROR_SHARING_VIOLATION, GENERIC_WRITE,
+    },
     Storage::FileSystem::{
-        FILE_FLAG_BACKUP_SEMANTICS, FILE_FLAG_OPEN_REPARSE_POINT, FILE_SHARE_READ, FILE_SHARE_WRITE,
-        GetDiskFreeSpaceExW,
+        BY_HANDLE_FILE_INFORMATION, DELETE, FILE_ATTRIBUTE_REPARSE_POINT, FILE_FLAG_BACKUP_SEMANTICS,
+        FILE_FLAG_DELETE_ON_CLOSE, FILE_FLAG_OPEN_REPARSE_POINT, FILE_SHARE_READ, FILE_SHARE_WRITE,
+        GetDiskFreeSpaceExW, GetFileInformationByHandle,
     },
 };
 
@@ -25,12 +32,74 @@ use windows_sys::Win32::{
 pub const SET_LEN_ALLOCATES: bool = true;
 
 /// Whether an open lock file cannot be removed; see [`kept_in_place`].
-pub const KEEPS_OPEN_FILES: bool = true;
+pub const OPEN_LOCK_FILE_STAYS: bool = true;
 
-/// Opens a file. A symbolic link is opened itself, and the caller refuses it. The standard library
-/// lets other handles read, write, rename and remove the open file.
+/// Whether a lock of LevelDB in this process outlives the close of another handle of the file.
+/// Locks belong to their handles here.
+pub const LOCKS_STAY: bool = true;
+
+/// How long a rename or a removal is repeated.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Returns whether another program prevents that the file is opened. LevelDB opens its lock file in
+/// this way.
+pub fn is_in_use(error: &io::Error) -> bool {
+    code(error) == Some(ERROR_SHARING_VIOLATION)
+}
+
+/// Calls `change`, which renames or removes a name. Repeats it for a second while another program
+/// has the file open: scanners and indexers open new files for a moment.
+pub fn patiently<T>(mut change: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let begun = Instant::now();
+    loop {
+        match change() {
+            Err(e) if is_transient(&e) && begun.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(10)),
+            changed => return changed,
+        }
+    }
+}
+
+fn is_transient(error: &io::Error) -> bool {
+    matches!(code(error), Some(ERROR_SHARING_VIOLATION | ERROR_ACCESS_DENIED | ERROR_DELETE_PENDING))
+}
+
+fn code(error: &io::Error) -> Option<u32> {
+    error.raw_os_error().and_then(|code| u32::try_from(code).ok())
+}
+
+/// Returns how to open a file to sync it: with write access, without which Windows refuses a sync.
+pub fn to_sync() -> OpenOptions {
+    let mut how = OpenOptions::new();
+    how.read(true).write(true);
+    how
+}
+
+/// Returns whether the file has a second name.
+pub fn has_second_name(file: &File) -> io::Result<bool> {
+    let mut found = BY_HANDLE_FILE_INFORMATION::default();
+    // SAFETY: the handle is open, and the call writes only into `found`, which lives until it
+    // returns.
+    let outcome = unsafe { GetFileInformationByHandle(file.as_raw_handle(), &mut found) };
+    if outcome == 0 { Err(io::Error::last_os_error()) } else { Ok(found.nNumberOfLinks > 1) }
+}
+
+/// Does nothing: there is no such call. After a failed sync, reads may return bytes that the drive
+/// has never received.
+pub fn forget_cached(_: &File) -> io::Result<()> {
+    Ok(())
+}
+
+/// Opens a file. A symbolic link is opened itself, and the caller refuses it. A file that another
+/// part of the system stores elsewhere, such as a deduplicated one, is opened a second time so that
+/// this part supplies the contents. The standard library lets other handles read, write, rename and
+/// remove the open file.
 pub fn open(path: &Path, how: &mut OpenOptions) -> io::Result<File> {
-    how.custom_flags(FILE_FLAG_OPEN_REPARSE_POINT).open(path)
+    let file = how.custom_flags(FILE_FLAG_OPEN_REPARSE_POINT).open(path)?;
+    let found = file.metadata()?;
+    if found.file_attributes() & FILE_ATTRIBUTE_REPARSE_POINT == 0 || found.is_symlink() {
+        return Ok(file);
+    }
+    how.custom_flags(0).open(path)
 }
 
 /// Keeps the file from being removed, renamed or replaced while it is open.
@@ -92,14 +161,18 @@ pub fn sync_directory(path: &Path) -> io::Result<()> {
 }
 
 fn is_refusal(error: &io::Error) -> bool {
-    let code = error.raw_os_error().and_then(|code| u32::try_from(code).ok());
-    matches!(code, Some(ERROR_ACCESS_DENIED | ERROR_INVALID_FUNCTION | ERROR_INVALID_HANDLE))
+    let refusals = [ERROR_ACCESS_DENIED, ERROR_INVALID_FUNCTION, ERROR_INVALID_HANDLE, ERROR_NOT_SUPPORTED];
+    code(error).is_some_and(|code| refusals.contains(&code))
 }
 
+/// Creates a file with a name of its own in the directory, syncs it, and removes it. The name is
+/// that of a temporary file of a store, so an open removes a file that a power cut has left.
 fn sync_a_file_in(path: &Path) -> io::Result<()> {
-    let probe = path.join("SYNC.tmp");
-    let synced = File::create(&probe).and_then(|file| file.sync_all());
-    synced.and(fs::remove_file(&probe))
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let name = format!("{}{:06}.dbtmp", std::process::id(), NUMBER.fetch_add(1, Relaxed) % 1_000_000);
+    let mut how = OpenOptions::new();
+    how.access_mode(GENERIC_WRITE | DELETE).create_new(true).write(true).custom_flags(FILE_FLAG_DELETE_ON_CLOSE);
+    how.open(path.join(name))?.sync_all()
 }
 
 /// Returns the number of bytes that this user can still allocate; `None` if it is unknown.
