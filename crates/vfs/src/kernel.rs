@@ -1,8 +1,7 @@
 //! Calls of the Linux kernel that have no safe wrapper: mapping a part of a growing file (a
 //! window), writeback without a journal commit, an exchange of names, and batch scheduling. The
 //! other `unsafe` code of this crate is in `mapping/`, `pages.rs`, `bpf/kernel.rs`,
-//! `process/child.rs` and
-//! `portable/system/windows.rs`.
+//! `process/child.rs` and `portable/system/windows.rs`.
 use crate::mapping::{Registration, WINDOWS, watch};
 use nix::{
     errno::Errno,

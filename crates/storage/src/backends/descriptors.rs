@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(of(16, Some(150)), (16, 14));
         assert_eq!(of(16, Some(8)), (6, 2));
         assert_eq!(of(0, Some(1024)), (0, 128));
-        assert_eq!(of(usize::MAX, Some(u64::MAX)).1, (1 << 59) - 1);
+        assert_eq!(of(usize::MAX, Some(u64::MAX)).1, usize::try_from((1_u64 << 59) - 1).unwrap_or(usize::MAX));
         assert_eq!(of(990, None), (990, usize::MAX));
     }
 }

@@ -21,11 +21,9 @@ const REPAIR: &str = "repair";
 /// replacement left is also kept as `PATH.damaged-N`, because it may be the old directory.
 ///
 /// Not every system and file system exchanges names. Elsewhere the new directory first gets the
-/// name
-/// `PATH.repaired`, then the old one is set aside, and `path` is missing until the new one has got
-/// its name. If the replacement is interrupted in that moment, the next call finishes it, and
-/// [`check_interrupted`](super::interrupted::check_interrupted) keeps an open from creating an
-/// empty store.
+/// name `PATH.repaired`, then the old one is set aside, and `path` is missing until the new one has
+/// got its name. If the replacement is interrupted in that moment, the next call finishes it, and
+/// an open creates no empty store in its place.
 pub fn replace_directory<E: From<Error>>(
     path: &Path,
     make: impl FnOnce(&Path, &Path) -> std::result::Result<(), E>,

@@ -2,8 +2,7 @@
 //!
 //! This file system serves Windows, macOS and 32-bit Linux. It maps no files, preallocates no WAL,
 //! has no journal that commits many files, and supports no directory tables. What differs between
-//! systems is in
-//! `system/`; a port to another system writes such a file.
+//! systems is in `system/`; a port to another system writes such a file.
 //!
 //! Names are looked up by the absolute path of the directory, which is determined once. So a change
 //! of the working directory has no effect. Windows renames no directory with open files in it, so
