@@ -205,11 +205,13 @@ fn unzstd(stored: &[u8]) -> Result<Vec<u8>, Corrupt> {
 
 /// Returns log2 of the size of the largest window that a Zstandard frame of `stored` bytes may
 /// request. The limit is 8 MiB, which every decoder should support, or the size to which the frame
-/// can expand (128 KiB for each 4 bytes) if that is larger.
+/// can expand (128 KiB for each 4 bytes) if that is larger. Zstandard's own limit is 2 GiB, and
+/// 1 GiB on 32-bit systems.
 #[cfg(feature = "zstd")]
 fn window_log2(stored: usize) -> u32 {
+    const MAX: u32 = if usize::BITS < 64 { 30 } else { 31 };
     let expanded = stored.saturating_mul(1 << 15).max(2);
-    (expanded - 1).ilog2().saturating_add(1).clamp(23, 31)
+    (expanded - 1).ilog2().saturating_add(1).clamp(23, MAX)
 }
 
 /// Decompresses a whole stream. The output buffer grows while data are decompressed. `left`

@@ -7,6 +7,6 @@ mod leveldb;
 mod raw_journal;
 mod sparse_index;
 
-// Mapped files, which only Linux has.
-#[cfg(target_os = "linux")]
+// Mapped files, which only 64-bit Linux has.
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod mapped;
