@@ -38,6 +38,7 @@ fn families_are_separate_and_survive_a_reopen() {
     assert_eq!(pairs(&db.cf("users").unwrap()), [pair("1", "ann"), pair("2", "bob")]);
     assert_eq!(pairs(&db.cf("orders").unwrap()), []);
     assert_eq!(pairs(&db.cf("default").unwrap()), [pair("1", "default")]);
+    db.wait_idle().unwrap();
     db.close().unwrap();
     let reader = Db::open_read_only(&path, Options::default()).unwrap();
     assert_eq!(reader.cf("users").unwrap().get("2").unwrap().as_deref(), Some(&b"bob"[..]));
