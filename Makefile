@@ -46,7 +46,7 @@ fuzz: ## fuzzes every decoder and whole stores for a minute each (SECONDS=, RUNS
 coverage: ## the share of lines of format, storage and engine that tests reach; at least 90 %; needs llvm-tools
 	@scripts/coverage.sh
 
-platforms: ## compiles for other platforms, runs the tests there (qemu, wine), and prints a table; half an hour; PLATFORMS=sample for three minutes
+platforms: ## type-checks for other platforms, runs tests there (qemu, wine), and prints a table; half an hour; PLATFORMS=sample for three minutes
 	@scripts/platforms.sh $(PLATFORMS)
 
 mutants: ## applies each mutant (a change that breaks a promise) and requires that a test fails

@@ -19,7 +19,7 @@ pub fn create(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Makes the existing directory `path` unreadable for other users.
+/// On Unix, makes the existing directory `path` unreadable for other users.
 pub fn protect(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(MODE))?;

@@ -11,7 +11,7 @@ use std::{
     fs, io,
     path::{self, Path, PathBuf},
 };
-use terrace_vfs::{FileSystem, RealFs, parent, sync_directory};
+use terrace_vfs::{FileSystem, RealFs, parent, rename, sync_directory};
 
 /// The name of `CURRENT` while it is written. A store removes files with such names.
 const TEMPORARY: &str = "000000.dbtmp";
@@ -77,7 +77,7 @@ impl Backups {
         })?;
         let restored = self.restore_into(id, &RealFs::new(&temporary), watch);
         let renamed = restored.and_then(|restored| {
-            fs::rename(&temporary, to).and_then(|()| sync_directory(parent(to))).map_err(failed)?;
+            rename(&temporary, to).and_then(|()| sync_directory(parent(to))).map_err(failed)?;
             Ok(restored)
         });
         renamed.inspect_err(|_| drop(fs::remove_dir_all(&temporary)))

@@ -32,7 +32,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Returns the identity of a file that is a hard link.
+    /// Returns the identity of a file that has more than one name; otherwise `None`.
     #[cfg(unix)]
     fn of(found: &fs::Metadata) -> Option<Identity> {
         use std::os::unix::fs::MetadataExt;

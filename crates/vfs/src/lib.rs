@@ -61,12 +61,12 @@ pub use mapping::Mapping;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 pub use precise_sleep::precise_sleep;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-pub use real::{OpenDirectory, RealFs, open_store_file, read_exact_at, sync_directory};
+pub use real::{OpenDirectory, RealFs, open_store_file, read_exact_at, rename, sync_directory};
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 pub use other::{Mapping, exchange, precise_sleep, run_in_background};
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
-pub use portable::{OpenDirectory, PortableFs as RealFs, open_store_file, read_exact_at, sync_directory};
+pub use portable::{OpenDirectory, PortableFs as RealFs, open_store_file, read_exact_at, rename, sync_directory};
 
 pub use capacity::Capacity;
 pub use file::{ReadFile, WriteFile};

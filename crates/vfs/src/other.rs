@@ -1,4 +1,4 @@
-//! What only Linux has, in the form that other systems have it: without effect.
+//! What only 64-bit Linux has; here without effect, or refused.
 use std::{convert::Infallible, io, ops::Range, path::Path, thread, time::Duration};
 
 /// A file in memory. No file is mapped on this system, so there is no value of this type.

@@ -76,21 +76,21 @@ unsafe fn free(start: NonNull<u8>, bytes: NonZeroUsize) {
     let _ = unsafe { nix::sys::mman::munmap(start.cast(), bytes.get()) };
 }
 
-/// The layout of `bytes` bytes in whole pages. Windows' heap takes blocks of this size from the
+/// The layout of `bytes` bytes in whole pages. Windows' heap takes large blocks from the
 /// kernel, page by page, and returns them when they are freed.
 #[cfg(windows)]
 fn layout(bytes: NonZeroUsize) -> io::Result<std::alloc::Layout> {
     std::alloc::Layout::from_size_align(bytes.get(), 4096).map_err(|_| io::ErrorKind::OutOfMemory.into())
 }
 
-/// Allocates zeros from the kernel, aligned to a page.
+/// Allocates zeros from the heap, aligned to a page.
 #[cfg(windows)]
 fn allocate(bytes: NonZeroUsize) -> io::Result<NonNull<u8>> {
     // SAFETY: the size is not zero.
     NonNull::new(unsafe { std::alloc::alloc_zeroed(layout(bytes)?) }).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }
 
-/// Returns memory to the kernel.
+/// Returns memory to the heap.
 ///
 /// # Safety
 /// [`allocate`] must have returned `start` for `bytes`, and the memory must not be used any more.

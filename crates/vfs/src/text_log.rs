@@ -38,7 +38,7 @@ impl TextLog {
     fn try_append(&self, text: &str) -> io::Result<()> {
         let mut file = self.directory.open_to_append(LOG)?;
         if file.metadata()?.len() >= BYTES_MAX {
-            drop(file); // some systems do not rename open files
+            drop(file);
             self.set_old()?;
             file = self.directory.open_to_append(LOG)?;
         }

@@ -95,13 +95,13 @@ impl Db {
     }
 
     /// Repairs the store in directory `path` in place. The new store is written to `PATH.repair`.
-    /// Then the names of the two directories are exchanged atomically, and the damaged store is
-    /// kept as `PATH.damaged-1`, or under the next free number. So at every moment `path` is a
-    /// complete store: either the damaged or the new one.
+    /// Then the new store gets the name `path`, and the damaged store is kept as `PATH.damaged-1`,
+    /// or under the next free number. On 64-bit Linux, if the file system can exchange names,
+    /// `path` is a complete store at every moment: either the damaged or the new one.
     ///
-    /// Windows, macOS and some file systems cannot exchange names. There, `path` is missing for a
-    /// moment. If the process ends in that moment, the new store is `PATH.repaired`, an open
-    /// creates no store at `path`, and the next call of this function finishes the repair.
+    /// Elsewhere, `path` is missing for a moment. If the process ends in that moment, the new store
+    /// is `PATH.repaired`, an open creates no store at `path`, and the next call of this function
+    /// finishes the repair.
     ///
     /// # Errors
     /// The errors of [`repair`](Db::repair); [`Error::Io`] if a directory cannot be renamed.
@@ -171,8 +171,8 @@ impl Db {
     /// let db = Db::open_in_memory(options.clone())?;
     /// db.put("key", "value")?;
     /// let place = Location::Memory(Memory::new());
-    /// let copy = terrace_storage::open(&place, OpenMode::Create, DurabilityMode::Sync,
-    /// &options.setup())?; assert_eq!(db.checkpoint_on(&*copy)?.sequence, 1);
+    /// let copy = terrace_storage::open(&place, OpenMode::Create, DurabilityMode::Sync, &options.setup())?;
+    /// assert_eq!(db.checkpoint_on(&*copy)?.sequence, 1);
     /// assert_eq!(Db::open_on(copy, options)?.get("key")?, Some(b"value".to_vec()));
     /// # Ok::<(), terrace::Error>(())
     /// ```

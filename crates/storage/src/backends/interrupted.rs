@@ -8,31 +8,60 @@ use std::{
 use terrace_vfs::parent;
 
 /// The suffix of a complete directory that replaces `path` by renames.
-pub const REPAIRED: &str = "repaired";
+const REPAIRED: &str = "repaired";
+/// The file in such a directory by which it is told from a directory of the user with this name.
+pub const REPLACES: &str = "REPLACES";
+/// Number of links that are followed one after the other.
+const LINKS_MAX: usize = 40;
 
 /// Returns an error if `path` is missing because a replacement without an exchange of names was
 /// interrupted. A store that was created there would hide the repaired one.
 pub fn check_interrupted(path: &Path) -> Result<()> {
     interrupted(path).map_or(Ok(()), |(place, repaired)| {
         let text = format!(
-            "an interrupted repair of {} has left the repaired store as {}; repeat the repair to finish it",
-            place.display(),
-            repaired.display()
+            "an interrupted repair has left the repaired store as {}; rename it to {}, or repeat the repair in place",
+            repaired.display(),
+            place.display()
         );
         Err(Error::Unsupported(text))
     })
 }
 
-/// Returns the place of the missing directory `path` and the path of the directory that a
-/// replacement was about to rename to it, if there is one.
+/// Returns the place of the directory `path`, which is missing or empty, and the path of the
+/// directory that a replacement was about to rename to it, if there is one.
 pub fn interrupted(path: &Path) -> Option<(PathBuf, PathBuf)> {
-    if path.exists() {
+    if path.join("CURRENT").exists() {
+        return None; // the usual case, at the cost of one system call
+    }
+    let is_missing = fs::read_dir(path).map_or(!path.exists(), |mut entries| entries.next().is_none());
+    if !is_missing {
         return None;
     }
-    let target = fs::read_link(path).map_or_else(|_| path.to_owned(), |target| parent(path).join(target));
-    let place = fs::canonicalize(parent(&target)).ok()?.join(target.file_name()?);
-    let repaired = with_suffix(&place, REPAIRED);
-    repaired.is_dir().then_some((place, repaired))
+    let place = place_of(path)?;
+    let repaired = repaired(&place);
+    is_marked(&repaired).then_some((place, repaired))
+}
+
+/// Returns the path that `path` has after all links, although it need not exist.
+fn place_of(path: &Path) -> Option<PathBuf> {
+    let mut place: PathBuf = path.components().collect(); // without a slash at the end
+    for _ in 0..LINKS_MAX {
+        match fs::read_link(&place) {
+            Ok(target) => place = parent(&place).join(target),
+            Err(_) => return Some(fs::canonicalize(parent(&place)).ok()?.join(place.file_name()?)),
+        }
+    }
+    None
+}
+
+/// Returns `PATH.repaired`.
+pub fn repaired(path: &Path) -> PathBuf {
+    with_suffix(path, REPAIRED)
+}
+
+/// Returns whether a replacement has made the directory `PATH.repaired`.
+pub fn is_marked(repaired: &Path) -> bool {
+    repaired.join(REPLACES).is_file()
 }
 
 /// Returns `PATH.suffix`.

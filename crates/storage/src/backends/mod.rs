@@ -153,7 +153,15 @@ pub fn lies_in(inner: &Path, outer: &Path) -> Result<bool> {
 /// missing store is no error.
 pub fn destroy(location: &Location) -> Result<()> {
     match location {
-        Location::Directory(path) => destroy_directory(path),
+        Location::Directory(path) => {
+            // First, so that no later repair brings the store back.
+            if let Some((_, repaired)) = interrupted::interrupted(path) {
+                destroy_directory(&repaired)?;
+                let _ = std::fs::remove_file(repaired.join(interrupted::REPLACES));
+                let _ = std::fs::remove_dir(&repaired);
+            }
+            destroy_directory(path)
+        }
         Location::Device(path) => {
             let device = raw::open(path, OpenMode::Write, &StorageConfig::default())?;
             destroy_prepared(path, &*device, || names_on(&device))
@@ -187,7 +195,8 @@ fn destroy_directory(path: &Path) -> Result<()> {
     remove_checkpoint(path);
     dirs::destroy(&fs)?;
     let names = own_names(&fs, &at)?; // again: a writer may have added files
-    names.into_iter().try_for_each(remove)?;
+    let mark = fs.has(interrupted::REPLACES).then(|| interrupted::REPLACES.to_owned());
+    names.into_iter().chain(mark).try_for_each(remove)?;
     match fs.remove_lock(held) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Error::io("remove", at("LOCK"), e)),
         _ => {}

@@ -2,7 +2,7 @@
 //! is destroyed.
 use super::{
     Location, destroy,
-    interrupted::{REPAIRED, interrupted, with_suffix},
+    interrupted::{REPLACES, interrupted, is_marked, repaired, with_suffix},
 };
 use crate::{Error, Result};
 use std::{
@@ -30,22 +30,23 @@ pub fn replace_directory<E: From<Error>>(
 ) -> std::result::Result<(), E> {
     let failed = |op, error| Error::io(op, path.display().to_string(), error);
     if let Some((place, repaired)) = interrupted(path) {
-        return Ok(rename(&repaired, &place).map_err(|error| failed("finish the interrupted repair of", error))?);
+        let _ = fs::remove_dir(&place); // an empty directory may have taken the name
+        return Ok(finish(&repaired, &place).map_err(|error| failed("finish the interrupted repair of", error))?);
     }
     let damaged = fs::canonicalize(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Error::Missing { what: "store", object: path.display().to_string() },
         _ => Error::io("find", path.display().to_string(), error),
     })?;
     let fresh = with_suffix(&damaged, REPAIR);
-    for left in [&fresh, &with_suffix(&damaged, REPAIRED)] {
-        if left.exists() {
-            set_aside(left, &damaged).map_err(|error| failed("set aside the interrupted repair of", error))?;
-        }
+    let repaired = repaired(&damaged);
+    for left in [fresh.exists().then_some(&fresh), is_marked(&repaired).then_some(&repaired)].into_iter().flatten() {
+        set_aside(left, &damaged).map_err(|error| failed("set aside the interrupted repair of", error))?;
     }
     make(&damaged, &fresh)?;
     match terrace_vfs::exchange(&fresh, &damaged) {
-        Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(replace_by_renames(&fresh, &damaged)
-            .map_err(|error| failed("exchange with the repaired store PATH.repaired", error))?),
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+            Ok(replace_by_renames(&fresh, &damaged).map_err(|error| failed("rename the repaired store to", error))?)
+        }
         exchanged => {
             exchanged.map_err(|error| failed("exchange with the repaired store PATH.repair", error))?;
             Ok(set_aside(&fresh, &damaged).map_err(|error| failed("set aside the damaged copy of", error))?)
@@ -53,28 +54,31 @@ pub fn replace_directory<E: From<Error>>(
     }
 }
 
-/// Replaces the directory `damaged` by `fresh` where names cannot be exchanged. If the last rename
-/// fails, `damaged` gets its name back.
+/// Replaces the directory `damaged` by `fresh` where names cannot be exchanged. If a rename after
+/// the first fails, `damaged` gets its name back.
 fn replace_by_renames(fresh: &Path, damaged: &Path) -> io::Result<()> {
-    let repaired = with_suffix(damaged, REPAIRED);
+    let (repaired, kept) = (repaired(damaged), free_name(damaged));
+    fs::File::create(fresh.join(REPLACES))?.sync_all()?;
+    sync_directory(fresh)?;
     rename(fresh, &repaired)?;
-    let kept = free_name(damaged);
-    rename(damaged, &kept)?;
-    rename(&repaired, damaged).inspect_err(|_| {
+    rename(damaged, &kept).and_then(|()| finish(&repaired, damaged)).inspect_err(|_| {
         let _ = rename(&kept, damaged); // if this fails too, the next repair finishes the replacement
     })
 }
 
+/// Gives the complete directory `repaired` the name `place`, and removes its mark.
+fn finish(repaired: &Path, place: &Path) -> io::Result<()> {
+    rename(repaired, place)?;
+    fs::remove_file(place.join(REPLACES))
+}
+
 /// Removes the store in the directory `path`, and the directories that [`replace_directory`] has
-/// kept as `PATH.damaged-N` or left when it was interrupted. As in LevelDB, a file that is no store
-/// is left alone without an error.
+/// kept as `PATH.damaged-N`. As in LevelDB, a file that is no store is left alone without an error.
 pub fn destroy_with_replaced(path: &Path) -> Result<()> {
     let failed = |error| Error::io("find", path.display().to_string(), error);
     let named = fs::canonicalize(path).or_else(|_| path::absolute(path)).map_err(failed)?;
     destroy_directory(path)?;
-    let left = [REPAIR, REPAIRED].map(|suffix| with_suffix(&named, suffix));
-    let left = left.into_iter().filter(|path| path.is_dir());
-    kept(&named).into_iter().chain(left).try_for_each(|damaged| destroy_directory(&damaged))
+    kept(&named).iter().try_for_each(|damaged| destroy_directory(damaged))
 }
 
 /// Returns the directories `PATH.damaged-N`.
@@ -113,7 +117,7 @@ fn free_name(damaged: &Path) -> PathBuf {
 
 /// Renames a directory durably. Both names have the same parent.
 fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    fs::rename(from, to)?;
+    terrace_vfs::rename(from, to)?;
     sync_directory(parent(to))
 }
 
@@ -146,7 +150,8 @@ mod tests {
         let (_place, store) = directories();
         replace_by_renames(&with_suffix(&store, REPAIR), &store).unwrap();
         assert!(store.join("new").exists() && with_suffix(&store, "damaged-1").join("old").exists());
-        assert!(!with_suffix(&store, REPAIRED).exists() && !with_suffix(&store, REPAIR).exists());
+        assert!(!repaired(&store).exists() && !with_suffix(&store, REPAIR).exists());
+        assert!(!store.join(REPLACES).exists());
     }
 
     #[test]
@@ -159,15 +164,20 @@ mod tests {
             let path = if by_link && cfg!(unix) { &link } else { &store };
             check_interrupted(path).unwrap();
             // The steps of `replace_by_renames` up to the last one.
-            fs::rename(with_suffix(&store, REPAIR), with_suffix(&store, REPAIRED)).unwrap();
+            fs::write(with_suffix(&store, REPAIR).join(REPLACES), "").unwrap();
+            fs::rename(with_suffix(&store, REPAIR), repaired(&store)).unwrap();
             check_interrupted(path).unwrap();
             fs::rename(&store, with_suffix(&store, "damaged-1")).unwrap();
+            if !by_link {
+                fs::create_dir(&store).unwrap(); // as a start script does
+            }
             let config = StorageConfig::default();
             let opened = open(&Location::Directory(path.clone()), OpenMode::Create, DurabilityMode::Sync, &config);
             let refused = opened.err().map(|error| error.to_string()).unwrap_or_default();
             assert!(refused.contains("store.repaired"), "an empty store: {refused}");
             repair(path).unwrap();
-            assert!(path.join("new").exists() && with_suffix(&store, "damaged-1").join("old").exists());
+            assert!(path.join("new").exists() && !path.join(REPLACES).exists());
+            assert!(with_suffix(&store, "damaged-1").join("old").exists());
             check_interrupted(path).unwrap();
         }
     }
@@ -177,5 +187,22 @@ mod tests {
         let (_place, store) = directories();
         fs::remove_dir_all(&store).unwrap();
         assert!(matches!(repair(&store), Err(Error::Missing { .. })));
+    }
+
+    #[test]
+    fn a_directory_of_the_user_with_that_name_is_left_alone() {
+        let (_place, store) = directories();
+        let mine = repaired(&store);
+        fs::create_dir(&mine).and_then(|()| fs::write(mine.join("000005.ldb"), "mine")).unwrap();
+        fs::remove_dir_all(with_suffix(&store, REPAIR)).unwrap();
+        replace_directory(&store, |_, fresh| {
+            fs::create_dir(fresh).map_err(|error| Error::io("create", fresh.display().to_string(), error))
+        })
+        .unwrap();
+        destroy_with_replaced(&store).unwrap();
+        fs::remove_dir_all(&store).unwrap_or_default();
+        check_interrupted(&store).unwrap();
+        assert!(matches!(repair(&store), Err(Error::Missing { .. })));
+        assert_eq!(fs::read(mine.join("000005.ldb")).unwrap(), b"mine");
     }
 }

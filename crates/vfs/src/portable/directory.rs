@@ -15,7 +15,7 @@ pub struct OpenDirectory(pub(super) std::path::PathBuf);
 impl OpenDirectory {
     /// Renames a file within the directory.
     pub(crate) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        std::fs::rename(self.0.join(from), self.0.join(to))
+        rename(&self.0.join(from), &self.0.join(to))
     }
 
     /// Opens a file to append to it. Creates it if it is missing. Refuses anything that is not a
@@ -25,6 +25,12 @@ impl OpenDirectory {
         let file = open(&self.0.join(name), OpenOptions::new().append(true).create(true))?;
         if system::has_second_name(&file)? { Err(ErrorKind::InvalidInput.into()) } else { Ok(file) }
     }
+}
+
+/// Renames a file or a directory. An existing file `to` is replaced. The call is repeated while
+/// another program has the file open.
+pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    system::patiently(|| std::fs::rename(from, to))
 }
 
 /// Opens a file of a store for reading, for tools that read single files. A symbolic link, or

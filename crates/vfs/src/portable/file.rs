@@ -27,7 +27,7 @@ impl WriteFile for Writing {
         Some(system::descriptor(&self.0))
     }
 
-    /// Syncs the file, because there is no call that only writes its bytes.
+    /// Syncs the file: not every system can write the bytes alone.
     fn write_back(&self) -> io::Result<()> {
         self.0.sync_data()
     }

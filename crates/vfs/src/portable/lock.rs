@@ -4,16 +4,21 @@ use super::{directory::open, system};
 use crate::{fs::DirectoryLock, lock_held::LockHeld, process::Process};
 use parking_lot::Mutex;
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
     fs::{File, OpenOptions, TryLockError},
     io::{self, ErrorKind},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
-/// The lock files that this process holds exclusively. Where a lock of LevelDB in this process ends
-/// when this process closes the file, an open may lock a second time only if the first holder was
-/// certainly not LevelDB.
-static HELD: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+/// The lock files that processes hold exclusively through this program: their identities and the
+/// process of each. Where a lock of LevelDB in this process ends when this process closes the file,
+/// an open may lock a second time only if the first holder was certainly not LevelDB. The mutex is
+/// held while a lock is taken or released, so the entries agree with the locks.
+static HELD: Mutex<BTreeMap<(u64, u64), Process>> = Mutex::new(BTreeMap::new());
+/// How long a lock waits for [`HELD`]. A forked child may wait for ever, because a thread of its
+/// parent may have held it.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A lock on the directory, as long as it is held.
 pub(super) struct Locked {
@@ -40,12 +45,17 @@ impl Locked {
         };
         #[cfg(unix)]
         let kept = crate::process::KeptFromChildren::new(&file);
+        let identity = system::identity(&file)?;
+        let mut held = HELD.try_lock_for(PATIENCE);
         match system::try_lock(&file, exclusive) {
-            Err(TryLockError::WouldBlock) => Err(refused(system::LOCKS_STAY || HELD.lock().contains(path))),
+            Err(TryLockError::WouldBlock) => {
+                let holder = identity.and_then(|identity| held.as_ref()?.get(&identity));
+                Err(refused(system::LOCKS_STAY || holder.is_some_and(Process::is_current)))
+            }
             Err(TryLockError::Error(e)) => Err(e),
             Ok(()) => {
-                if exclusive {
-                    HELD.lock().insert(path.to_owned());
+                if let (true, Some(identity), Some(held)) = (exclusive, identity, &mut held) {
+                    held.insert(identity, Process::current());
                 }
                 Ok(Locked {
                     #[cfg(unix)]
@@ -83,8 +93,11 @@ impl DirectoryLock for Locked {
 impl Drop for Locked {
     fn drop(&mut self) {
         if self.process.is_current() {
-            if let Some(path) = &self.path {
-                HELD.lock().remove(path);
+            let mut held = HELD.try_lock_for(PATIENCE);
+            if let (Some(held), Ok(Some(identity)), true) =
+                (&mut held, system::identity(&self.file), self.path.is_some())
+            {
+                held.remove(&identity);
             }
             // An error is ignored, because the close of the file releases the lock too.
             let _ = system::unlock(&self.file);

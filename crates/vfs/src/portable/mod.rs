@@ -24,7 +24,7 @@ use std::{
 };
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 pub use {
-    directory::{OpenDirectory, open_store_file},
+    directory::{OpenDirectory, open_store_file, rename},
     system::{read_exact_at, sync_directory},
 };
 
@@ -166,8 +166,7 @@ impl FileSystem for PortableFs {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        let (from, to) = (self.path(from)?, self.path(to)?);
-        system::patiently(|| fs::rename(&from, &to))
+        directory::rename(&self.path(from)?, &self.path(to)?)
     }
 
     fn link(&self, from: &str, to: &str) -> io::Result<()> {

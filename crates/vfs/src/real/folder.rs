@@ -185,6 +185,11 @@ pub fn open_store_file(path: &Path) -> io::Result<File> {
     Folder::new(parent(path).to_owned()).open(name, OFlag::O_RDONLY)
 }
 
+/// Renames a file or a directory. An existing file `to` is replaced.
+pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)
+}
+
 /// Makes the names in the directory at `path` durable.
 pub fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()

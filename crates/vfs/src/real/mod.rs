@@ -56,7 +56,7 @@ mod span;
 
 pub use directory::OpenDirectory;
 pub use file::read_exact_at;
-pub use folder::{open_store_file, sync_directory};
+pub use folder::{open_store_file, rename, sync_directory};
 
 /// The folder for copies of files that are set aside.
 const LOST: &str = "lost";

@@ -1,5 +1,5 @@
-//! The subcommands that need 64-bit Linux: those that examine the machine, stores on devices, and
-//! the laboratory.
+//! Subcommands for 64-bit Linux: `doctor` and `pin` examine the machine, `raw` handles stores on
+//! devices, and the others are the laboratory.
 mod bench;
 mod crash;
 mod doctor;

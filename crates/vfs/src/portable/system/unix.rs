@@ -29,7 +29,7 @@ pub fn is_in_use(_: &io::Error) -> bool {
     false
 }
 
-/// Calls `change`, which renames or removes a name, once: no other program can prevent it.
+/// Calls `change` once. Here an open file hinders no rename and no removal.
 pub fn patiently<T>(mut change: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     change()
 }
@@ -98,10 +98,16 @@ fn set_lock(file: &File, kind: libc::c_int) -> nix::Result<()> {
     nix::fcntl::fcntl(file, nix::fcntl::FcntlArg::F_OFD_SETLK(&whole_file)).map(drop)
 }
 
+/// Returns the numbers of the device and of the file, by which the file is recognized.
+pub fn identity(file: &File) -> io::Result<Option<(u64, u64)>> {
+    let found = file.metadata()?;
+    Ok(Some((found.dev(), found.ino())))
+}
+
 /// Returns whether `file` is the file at `path`.
 pub fn is_at(file: &File, path: &Path) -> io::Result<bool> {
-    let (open, there) = (file.metadata()?, path.symlink_metadata()?);
-    Ok((open.dev(), open.ino()) == (there.dev(), there.ino()))
+    let there = path.symlink_metadata()?;
+    Ok(identity(file)? == Some((there.dev(), there.ino())))
 }
 
 /// Returns whether the error of a listed name means that the file was removed since.

@@ -116,6 +116,11 @@ pub fn unlock(file: &File) -> io::Result<()> {
     file.unlock()
 }
 
+/// Returns `None`: files are not recognized here.
+pub fn identity(_: &File) -> io::Result<Option<(u64, u64)>> {
+    Ok(None)
+}
+
 /// Returns true: a file that is opened [in place](kept_in_place) stays there.
 pub fn is_at(_: &File, _: &Path) -> io::Result<bool> {
     Ok(true)
@@ -166,7 +171,8 @@ fn is_refusal(error: &io::Error) -> bool {
 }
 
 /// Creates a file with a name of its own in the directory, syncs it, and removes it. The name is
-/// that of a temporary file of a store, so an open removes a file that a power cut has left.
+/// that of a temporary file of a store, so the next open of a store removes a file that a power cut
+/// has left in its directory.
 fn sync_a_file_in(path: &Path) -> io::Result<()> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let name = format!("{}{:06}.dbtmp", std::process::id(), NUMBER.fetch_add(1, Relaxed) % 1_000_000);
