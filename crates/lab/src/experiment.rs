@@ -104,7 +104,7 @@ because = "values are not compacted"
             ("title = \"A title\"", "titel = \"A title\"", &["line 2", "titel"][..]),
             ("fillrandom\",", "fillrandum\",", &["line 7", "fillrandum", "the workloads are"]),
             ("terrace:wisckey\"]", "terrace:fast\"]", &["good.toml:6", "engines", "terrace:fast"]),
-            ("\"1GiB\"", "\"1GB\"", &["line 10", "bytes", "1GB", "GiB"]),
+            ("\"1GiB\"", "\"1XB\"", &["line 10", "bytes", "1XB", "GiB"]),
             ("bytes = \"1GiB\"", "bytes = \"1GiB\"\nnum = 1", &["good.toml:11", "load.num", "bytes"]),
             ("kind = \"vssd\"", "kind = \"floppy\"", &["line 13", "kind", "floppy"]),
             ("\"ssd-s\"", "\"ssd-x\"", &["good.toml:14", "device.profile", "ssd-x", "ssd-s"]),

@@ -148,7 +148,7 @@ fn what_cannot_be_run_is_refused_by_name() {
         (&["--engine", "terrace:fast"], &["terrace:fast", "terrace:volatile", "leveldb"]),
         (&["--engine", "terrace:leveldb+speed=high"], &["unknown option speed", "there are "]),
         (&["--engine", "terrace,terrace"], &["terrace is listed twice"]),
-        (&["--cache-size", "8MB"], &["8MB", "MiB"]),
+        (&["--cache-size", "8XB"], &["8XB", "MiB"]),
         (&["--compression", "brotli"], &["brotli", "zstd"]),
         (&["--l0-triggers", "4,8"], &["4,8", "START,SLOW,STOP"]),
         (&["--num", "0"], &["num"]),

@@ -194,13 +194,13 @@ fn what_is_wrong_is_refused_by_line_and_name() {
         ("fillrandom\", ", "fillrandum\", ", &["line 7", "fillrandum"][..]),
         ("terrace:volatile", "terrace:fast", &["small.toml:6", "terrace:fast", "there are"]),
         ("num = 20_000", "numb = 20_000", &["line 10", "numb"]),
-        ("\"temporary\"", "\"vssd\"\nprofile = \"ssd-s\"\nsize = \"1MB\"", &["line 15", "1MB", "MiB"]),
+        ("\"temporary\"", "\"vssd\"\nprofile = \"ssd-s\"\nsize = \"1XB\"", &["line 15", "1XB", "MiB"]),
         (
             "\"temporary\"",
             "\"vssd\"\nprofile = \"ssd-s\"\nsize = \"1KiB\"",
             &["small.toml:15", "device.size", "capacity_bytes"],
         ),
-        ("\"2KiB\"", "\"2KB\"", &["small.toml:20", "2KB"]),
+        ("\"2KiB\"", "\"2XB\"", &["small.toml:20", "2XB"]),
     ] {
         let ran = Place::new(&SMALL.replacen(old, new, 1)).run(&[]);
         let error = ran.fails(2);
