@@ -58,6 +58,10 @@ pub fn replace_directory<E: From<Error>>(
 /// the first fails, `damaged` gets its name back.
 fn replace_by_renames(fresh: &Path, damaged: &Path) -> io::Result<()> {
     let (repaired, kept) = (repaired(damaged), free_name(damaged));
+    if repaired.exists() {
+        let message = format!("{} exists; rename or remove it, then repeat the repair", repaired.display());
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
+    }
     fs::File::create(fresh.join(REPLACES))?.sync_all()?;
     sync_directory(fresh)?;
     rename(fresh, &repaired)?;
@@ -195,10 +199,14 @@ mod tests {
         let mine = repaired(&store);
         fs::create_dir(&mine).and_then(|()| fs::write(mine.join("000005.ldb"), "mine")).unwrap();
         fs::remove_dir_all(with_suffix(&store, REPAIR)).unwrap();
-        replace_directory(&store, |_, fresh| {
+        let replaced = replace_directory(&store, |_, fresh| {
             fs::create_dir(fresh).map_err(|error| Error::io("create", fresh.display().to_string(), error))
-        })
-        .unwrap();
+        });
+        // Where names cannot be exchanged, the name is needed, and the repair is refused.
+        let refused = replaced.err().map(|error| error.to_string());
+        assert!(refused.is_none_or(|error| error.contains("store.repaired exists")));
+        let by_renames = replace_by_renames(&with_suffix(&store, REPAIR), &store).unwrap_err().to_string();
+        assert!(by_renames.contains("store.repaired"), "{by_renames}");
         destroy_with_replaced(&store).unwrap();
         fs::remove_dir_all(&store).unwrap_or_default();
         check_interrupted(&store).unwrap();
