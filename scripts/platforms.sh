@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Type-checks Terrace for other platforms, runs the tests for which this machine has the tools, and
-# prints a table of what was done.
+# prints a table of the results.
 #   platforms.sh sample   compiles the command for Windows and the library for macOS; runs formats,
 #                         files and a contract of storage on musl and 64-bit ARM, files on 32-bit x86
 #   platforms.sh full     compiles for all; also runs tests of storage and of the engine, on Windows by wine

@@ -9,7 +9,8 @@ use terrace_vfs::parent;
 
 /// The suffix of a complete directory that replaces `path` by renames.
 const REPAIRED: &str = "repaired";
-/// The file in such a directory by which it is told from a directory of the user with this name.
+/// The file that marks such a directory. A directory of the user may have the same name, but not
+/// this file.
 pub const REPLACES: &str = "REPLACES";
 /// Number of links that are followed one after the other.
 const LINKS_MAX: usize = 40;

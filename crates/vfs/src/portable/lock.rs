@@ -1,7 +1,11 @@
 //! The lock of a directory: a lock of the operating system on the whole file `LOCK`. It belongs to
 //! the open file, so it also excludes other handles of the same process.
 use super::{directory::open, system};
-use crate::{fs::DirectoryLock, lock_held::LockHeld, process::Process};
+use crate::{
+    fs::DirectoryLock,
+    lock_held::{LockHeld, check_in_place},
+    process::Process,
+};
 use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
@@ -77,16 +81,7 @@ fn refused(may_be_here: bool) -> io::Error {
 impl DirectoryLock for Locked {
     fn check(&self) -> io::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
-        let what = match system::is_at(&self.file, path) {
-            Ok(true) => return Ok(()),
-            Ok(false) => "replaced",
-            Err(e) if e.kind() == ErrorKind::NotFound => "removed",
-            Err(e) => return Err(e),
-        };
-        let message = format!(
-            "it was {what} while the store was open, so another process may be writing here; close the store and look for that process"
-        );
-        Err(io::Error::other(message))
+        check_in_place(system::is_at(&self.file, path))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The calling process. On Unix, a forked child is told apart from its parent.
+//! The calling process. On Unix, code recognizes that it runs in a forked child.
 #[cfg(unix)]
 mod child;
 #[cfg(unix)]

@@ -13,7 +13,9 @@ use crate::{
     folders::Folders,
     fs::{DirEntry, DirectoryLock, FileSystem, FileUse, WalWriteMode},
     journal::JournalCommit,
-    kernel, parent,
+    kernel,
+    lock_held::check_in_place,
+    parent,
     process::{KeptFromChildren, Process},
 };
 use file::{Reading, Writing};
@@ -388,16 +390,7 @@ struct Locked {
 impl DirectoryLock for Locked {
     fn check(&self) -> io::Result<()> {
         let Some(locked) = self.inode else { return Ok(()) };
-        let what = match self.folder.look_at(LOCK) {
-            Ok(found) if (found.st_dev, found.st_ino) == locked => return Ok(()),
-            Ok(_) => "replaced",
-            Err(e) if e.kind() == ErrorKind::NotFound => "removed",
-            Err(e) => return Err(e),
-        };
-        let message = format!(
-            "it was {what} while the store was open, so another process may be writing here; close the store and look for that process"
-        );
-        Err(io::Error::other(message))
+        check_in_place(self.folder.look_at(LOCK).map(|found| (found.st_dev, found.st_ino) == locked))
     }
 }
 
